@@ -1,0 +1,49 @@
+# Two commands matter: `make demo` and `make test`. Each makes .venv on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ROOMS := host sandbox signing kernels plugins
+
+.PHONY: demo test check links guests bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/sealhost demo
+
+test: $(VENV)/.installed-dev check
+	$(BIN)/python -m pytest
+
+# formatting, lint, types and layers: seconds, no model needed
+check: $(VENV)/.installed-dev links
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	PYTHONPATH=build/links $(BIN)/lint-imports
+
+# rebuilds the reference guests from source with the pinned compiler; a test compares the bytes
+guests: $(VENV)/.installed-dev
+	$(BIN)/python plugins/build.py
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(BIN)/python tests/bench/versus_llamacpp.py
+
+# one importable tree for tools that do not follow setuptools' package-dir mapping
+links:
+	@mkdir -p build/links/sealhost
+	@touch build/links/sealhost/__init__.py
+	@for room in $(ROOMS); do ln -sfn ../../../$$room build/links/sealhost/$$room; done
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,117 @@
+"""Every refusal of sealhost, as one exception with a stable code and an exit code.
+
+SealhostError
+├── SealError        signing: who signed, what was signed, when   (codes: see Code)
+└── (sandbox.errors, host.errors derive theirs from SealhostError)
+
+A refusal names the file, what was expected, what was found and what to do:
+
+    E_DIGEST model.gguf: expected sha256 3f1a… for chunk 7, got 90bc…; fetch the bundle again
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the command line."""
+
+    OK = 0
+    TAMPERED = 1
+    USAGE = 2
+    IO = 3
+    POLICY = 4
+    INTERNAL = 5
+
+
+class Code(StrEnum):
+    """Stable codes of refusals."""
+
+    # who
+    SIG = "E_SIG"
+    NOSIG = "E_NOSIG"
+    UNTRUSTED = "E_UNTRUSTED"
+    THRESHOLD = "E_THRESHOLD"
+    REVOKED = "E_REVOKED"
+    EXPIRED = "E_EXPIRED"
+    CLOCK = "E_CLOCK"
+    KEY = "E_KEY"
+    PERM = "E_PERM"
+    # what
+    PARSE = "E_PARSE"
+    MANIFEST = "E_MANIFEST"
+    PATH = "E_PATH"
+    UNLISTED = "E_UNLISTED"
+    MISSING = "E_MISSING"
+    FILETYPE = "E_FILETYPE"
+    SIZE = "E_SIZE"
+    DIGEST = "E_DIGEST"
+    # when
+    ROLLBACK = "E_ROLLBACK"
+    EQUIVOCATION = "E_EQUIVOCATION"
+    STATE = "E_STATE"
+    # content
+    PLUGIN = "E_PLUGIN"
+    TEMPLATE = "E_TEMPLATE"
+    GGUF = "E_GGUF"
+    # circumstances
+    IO = "E_IO"
+    USAGE = "E_USAGE"
+    INTERNAL = "E_INTERNAL"
+
+
+_POLICY = frozenset(
+    {
+        Code.UNTRUSTED,
+        Code.THRESHOLD,
+        Code.REVOKED,
+        Code.EXPIRED,
+        Code.CLOCK,
+        Code.KEY,
+        Code.PERM,
+        Code.ROLLBACK,
+        Code.EQUIVOCATION,
+        Code.STATE,
+    }
+)
+_OTHER = {Code.IO: ExitCode.IO, Code.USAGE: ExitCode.USAGE, Code.INTERNAL: ExitCode.INTERNAL}
+
+MAX_SHOWN_CHARACTERS = 200
+"""Longest piece of a third party's text that a message repeats."""
+
+
+def escape_for_terminal(text: str) -> str:
+    """Replaces every character that could steer a terminal by its escape, and shortens what is long."""
+    shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in shown)
+
+
+class SealhostError(Exception):
+    """A refusal that a person can act on; its text is one line.
+
+    Args:
+        code: Stable code, also what decides the exit code.
+        where: File or part that is at fault; may be empty.
+        problem: "expected X, got Y", lower case.
+        remedy: What to do about it.
+    """
+
+    def __init__(self, code: Code, where: str, problem: str, remedy: str) -> None:
+        self.code = code
+        self.where = escape_for_terminal(where)
+        self.problem = escape_for_terminal(problem)
+        self.remedy = remedy
+        place = f" {self.where}:" if where else ":"
+        super().__init__(f"{code}{place} {self.problem}; {remedy}")
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The documented exit code of a command that ends with this refusal."""
+        if self.code in _POLICY:
+            return ExitCode.POLICY
+        return _OTHER.get(self.code, ExitCode.TAMPERED)
+
+
+class SealError(SealhostError):
+    """A bundle, key or signature that is not accepted."""
