@@ -1,1 +1,1 @@
-
+"""The privileged part: weights, engine, data plane and command line."""

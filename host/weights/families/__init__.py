@@ -1,1 +1,1 @@
-
+"""One short description for each architecture."""
