@@ -1,0 +1,95 @@
+"""Rebuilds the reference guests from source with the pinned compiler.
+
+    python plugins/build.py              # writes plugins/*/*/plugin.wasm
+    python plugins/build.py --out DIR    # writes DIR/<role folder>/<name>/plugin.wasm, touches nothing else
+
+The bytes depend on the sources and the pinned `ziglang` alone: not on the folder, the user or the machine
+(README.md, "How the reference guests are built").
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+PLUGINS = Path(__file__).resolve().parent
+
+STACK_BYTES = 64 * 1024
+"""Enough for call chains without recursion. The linker puts it below the data: an overflow traps, nothing is overwritten."""
+
+FLAGS = (
+    "--target=wasm32-freestanding",
+    # exactly what the sandbox admits: nothing newer slips in with a newer compiler's defaults
+    "-mcpu=mvp+simd128+bulk_memory+bulk_memory_opt+sign_ext+nontrapping_fptoint",
+    "-std=c11",
+    "-O3",
+    "-g0",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-ffreestanding",
+    "-fno-builtin",
+    "-ffp-contract=off",
+    "-fno-sanitize=all",
+    "-nostdlib",
+    "-Wl,--no-entry",
+    "-Wl,--strip-all",
+    f"-Wl,-z,stack-size={STACK_BYTES}",
+)
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """One reference plugin: its folder, and its memory in bytes (initial and maximum alike, a multiple of 64 KiB)."""
+
+    folder: str
+    memory_bytes: int
+
+    @property
+    def sources(self) -> list[str]:
+        """C files of the folder, relative to plugins/, in a fixed order: the link order decides the bytes."""
+        return sorted(path.relative_to(PLUGINS).as_posix() for path in (PLUGINS / self.folder).glob("*.c"))
+
+
+GUESTS = (
+    Guest("tokenizers/bpe", 64 * MIB),
+    Guest("samplers/standard", 32 * MIB),
+)
+
+
+def build(guest: Guest, out: Path) -> Path:
+    """Compiles one guest into `out` and returns the path of its module.
+
+    Raises:
+        subprocess.CalledProcessError: The compiler refused the sources; its messages are on standard error.
+    """
+    target = out.resolve() / guest.folder / "plugin.wasm"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="sealhost-zig-") as cache:
+        # zig caches beside the sources unless told otherwise
+        environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
+        memory = (f"-Wl,--initial-memory={guest.memory_bytes}", f"-Wl,--max-memory={guest.memory_bytes}")
+        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS, *memory, "-Isdk/c", "-o", str(target), *guest.sources]
+        subprocess.run(command, check=True, cwd=PLUGINS, env=environment)
+    return target
+
+
+def main() -> None:
+    """Builds every reference guest."""
+    parser = argparse.ArgumentParser(description="rebuild the reference guests")
+    parser.add_argument("--out", type=Path, default=PLUGINS, help="where the modules go (default: beside the sources)")
+    out = parser.parse_args().out
+    for guest in GUESTS:
+        target = build(guest, out)
+        sys.stdout.write(f"{guest.folder}: {target.stat().st_size} bytes\n")
+
+
+if __name__ == "__main__":
+    main()
