@@ -2,6 +2,7 @@
 
 SealhostError
 ├── SealError        signing: who signed, what was signed, when   (codes: see Code)
+│   └── IntegrityError   the files are not those that were signed: which changed, are missing, are extra
 └── (sandbox.errors, host.errors derive theirs from SealhostError)
 
 A refusal names the file, what was expected, what was found and what to do:
@@ -115,3 +116,47 @@ class SealhostError(Exception):
 
 class SealError(SealhostError):
     """A bundle, key or signature that is not accepted."""
+
+
+MAX_NAMED_FILES = 3
+"""Files of each kind that a message names; the exception holds all of them."""
+MAX_NAMED_CHARACTERS = 40
+"""Characters of a file's name in such a list, so that three lists fit on a line."""
+
+
+class IntegrityError(SealError):
+    """The files on disk are not the files that were signed.
+
+    Args:
+        code: What is at fault with the first of them.
+        where: The first of them.
+        problem: "expected X, got Y" about the first of them.
+        changed: Listed files whose bytes, size or type differ.
+        missing: Listed files that are not there.
+        extra: Paths that nothing lists.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        where: str,
+        problem: str,
+        *,
+        changed: tuple[str, ...] = (),
+        missing: tuple[str, ...] = (),
+        extra: tuple[str, ...] = (),
+    ) -> None:
+        self.changed, self.missing, self.extra = changed, missing, extra
+        lists = {"changed": changed, "missing": missing, "extra": extra}
+        named = "; ".join(f"{kind}: {_name_some(paths)}" for kind, paths in lists.items() if paths)
+        super().__init__(code, where, problem, f"{named}; fetch the bundle again, do not repair it by hand")
+
+
+def _name_some(paths: tuple[str, ...]) -> str:
+    """The count and the first names, safe for a terminal."""
+    names = [
+        escape_for_terminal(path if len(path) <= MAX_NAMED_CHARACTERS else path[:MAX_NAMED_CHARACTERS] + "…")
+        for path in paths[:MAX_NAMED_FILES]
+    ]
+    more = ", …" if len(paths) > MAX_NAMED_FILES else ""
+    return f"{len(paths)} ({', '.join(names)}{more})"

@@ -1,0 +1,118 @@
+"""Signs a bundle (README clauses 9.3 and 9.4). Never imported by what verifies, loads or serves.
+
+Example:
+    key = parse_private_key(read_private_key_file(path), passphrase, str(path))
+    sign_bundle(Path("bundle"), key)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .content import check_content
+from .errors import Code, SealError
+from .keys import public_key_of, write_new_file
+from .limits import MAX_MANIFEST_BYTES
+from .manifest import parse_manifest
+from .paths import MANIFEST, SIGNATURE, SIGNATURES
+from .signature import SignatureFile, signed_message
+from .source import Source
+from .verify import read_signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A signature that stands in the bundle.
+
+    Attributes:
+        path: Its file, below the bundle's root.
+        key_id: The signer's key id, hex.
+        digest: The bundle's digest, hex.
+    """
+
+    path: str
+    key_id: str
+    digest: str
+
+
+def sign_bundle(
+    root: Path, private_key: Ed25519PrivateKey, *, progress: Callable[[int, int], None] | None = None
+) -> Signed:
+    """Checks a bundle completely, as a verifier would, and adds a signature to it.
+
+    The first signature becomes `bundle.sig`, further ones `signatures/<key id>.sig`. Signing twice with one key
+    changes nothing.
+
+    Args:
+        root: The bundle's directory.
+        private_key: The signer's key.
+        progress: Called with bytes done and bytes in all.
+
+    Raises:
+        SealError: What a verifier would say to the bundle; E_SIG if it bears a stale signature by this key; E_IO.
+    """
+    key = public_key_of(private_key)
+    with Source(root) as source:
+        data = source.read(MANIFEST, MAX_MANIFEST_BYTES)
+        manifest = parse_manifest(data)
+        present = _present_signatures(source)
+        check_content(source, manifest, keep_weights=False, full=True, progress=progress)
+    digest = hashlib.sha256(data)
+    message = signed_message(digest.digest())
+    for path, signature in present.items():
+        if signature.key_id == key.key_id:
+            key.verify(signature.signature, message, path)
+            return Signed(path, key.key_id, digest.hexdigest())
+    path = f"{SIGNATURES}/{key.key_id}.sig" if SIGNATURE in present else SIGNATURE
+    _place(root, path, SignatureFile(key.key_id, private_key.sign(message)).encode())
+    return Signed(path, key.key_id, digest.hexdigest())
+
+
+def _present_signatures(source: Source) -> dict[str, SignatureFile]:
+    try:
+        return read_signatures(source)
+    except SealError as error:
+        if error.code is Code.NOSIG:
+            return {}
+        raise
+
+
+def _place(root: Path, path: str, data: bytes) -> None:
+    """Writes a signature file so that it is there as a whole or not at all."""
+    target = root / path
+    temporary = target.with_name(f".{target.name}.new")
+    made_folder = False
+    try:
+        if target.parent != root and not target.parent.exists():
+            target.parent.mkdir(mode=0o755)
+            made_folder = True
+        try:
+            write_new_file(temporary, data, mode=0o644)
+            temporary.rename(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(target.parent)
+    except OSError as error:
+        if made_folder:
+            with contextlib.suppress(OSError):
+                target.parent.rmdir()
+        raise SealError(Code.IO, path, f"cannot write: {error.strerror}", "check the folder and its rights") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a folder's entries durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
