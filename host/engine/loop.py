@@ -1,0 +1,148 @@
+"""The engine: a thread that turns the core's crank, and the inbox through which everyone else talks to it.
+
+Rules
+* `submit` and `cancel` may come from any thread and never wait for a step (clause 2.1).
+* Room is counted when a request arrives (clause 2.4): past max_sequences + max_waiting the answer is 429, not a longer
+  queue.
+* Every request that was taken ends, also when the engine is closed or meets a fault of its own.
+
+Example:
+    engine = Engine(loaded, EngineConfig())
+    engine.start()
+    engine.submit(request, queue.put)
+    engine.close()
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import InternalError, Refused
+from .admission import check
+from .core import Core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..config import EngineConfig
+    from ..weights.loaded import LoadedModel
+    from .request import EngineStats, Event, GenerationRequest
+
+log = logging.getLogger(__name__)
+
+
+class _Submit(NamedTuple):
+    request: GenerationRequest
+    sink: Callable[[Event], None]
+
+
+class _Cancel(NamedTuple):
+    request_id: str
+
+
+class Engine:
+    """One model's engine; `start` and `close` it once.
+
+    Args:
+        loaded: The model; the caller closes it after the engine.
+        config: Limits of a step and of the queue.
+    """
+
+    def __init__(self, loaded: LoadedModel, config: EngineConfig) -> None:
+        self._core = Core(loaded, config, wake=self._notify, ended=self._forget)
+        self._vocab = loaded.spec.vocab
+        self._samplers = tuple(loaded.samplers)
+        self._room = config.max_sequences + config.max_waiting
+        self._changed = threading.Condition()
+        self._inbox: deque[_Submit | _Cancel] = deque()
+        self._live: set[str] = set()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    @property
+    def context(self) -> int:
+        """Most tokens of one sequence, prompt and answer together."""
+        return self._core.context
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends all requests with an error and the thread with them; idempotent, returns when all is done."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def submit(self, request: GenerationRequest, sink: Callable[[Event], None]) -> None:
+        """Takes a request; its events go to `sink` on the engine's thread, which must not be held up.
+
+        Raises:
+            Refused: it can never run (400), the queue is full (429) or the engine is closing (503).
+        """
+        check(request, context=self.context, vocab=self._vocab, samplers=self._samplers)
+        with self._changed:
+            if self._closing:
+                raise Refused("expected a running engine, it is closing", "try again", status=503, type="server_error")
+            if request.id in self._live:
+                raise Refused("expected an id that is not in use", "choose another id", param="id")
+            if len(self._live) >= self._room:
+                raise Refused(
+                    f"expected at most {self._room} requests at a time, got one more",
+                    "try again later",
+                    status=429,
+                    type="rate_limit_error",
+                    reason="queue_full",
+                )
+            self._live.add(request.id)
+            self._inbox.append(_Submit(request, sink))
+            self._changed.notify()
+
+    def cancel(self, request_id: str) -> None:
+        """Ends a request without a further event from the next step on; unknown or ended ids are ignored."""
+        with self._changed:
+            if request_id in self._live:
+                self._inbox.append(_Cancel(request_id))
+                self._changed.notify()
+
+    def stats(self) -> EngineStats:
+        """A snapshot of the last turn."""
+        return self._core.stats
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify()
+
+    def _forget(self, request_id: str) -> None:
+        with self._changed:
+            self._live.discard(request_id)
+
+    def _run(self) -> None:
+        worked = False
+        while self._receive(wait=not worked):
+            try:
+                worked = self._core.turn()
+            except Exception as error:
+                log.exception("the engine met a fault of its own")
+                self._core.fail_all(InternalError("engine", f"expected a turn without a fault, got: {error}"))
+                worked = False
+        self._core.close(InternalError("engine", "expected to finish the answer, the host is stopping", "ask again"))
+
+    def _receive(self, *, wait: bool) -> bool:
+        """Takes over what came in; answers False when it is time to end."""
+        with self._changed:
+            if wait:
+                self._changed.wait_for(lambda: self._inbox or self._closing or self._core.has_news)
+            letters, self._inbox = self._inbox, deque()
+            closing = self._closing
+        for letter in letters:
+            if isinstance(letter, _Submit):
+                self._core.add(letter.request, letter.sink)
+            else:
+                self._core.cancel(letter.request_id)
+        return not closing

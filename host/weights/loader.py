@@ -1,0 +1,192 @@
+"""From a verified bundle to a running model.
+
+Rules
+* Only a VerifiedBundle comes in: nothing here opens a file.
+* Tensors go to the backend in the order of the file, and the bytes behind each are released right after (clause 1.5).
+* Plugins are loaded on a second thread meanwhile; a failure of either side closes everything (clause 1.7).
+
+Example:
+    loaded = load(verify(root, trust), Sandbox(), CpuBackend(), EngineConfig())
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ...kernels.backend import Tensor
+from ...kernels.errors import KernelError
+from ...signing.errors import Code
+from ..errors import HostError, WeightsError
+from . import fields, graph
+from .gguf import GgufFile
+from .kv_size import KvSize
+from .loaded import LoadedModel, LoadReport
+from .vocabulary import end_ids, vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...kernels.backend import Backend, Model, ModelBuilder
+    from ...sandbox import Vocabulary
+    from ...signing import VerifiedBundle, VerifiedPlugin, VerifiedWeights
+    from ..config import EngineConfig
+    from .loaded import Sampler, Tokenizer
+
+TEMPLATE_KEY = "tokenizer.chat_template"
+"""The model file's own chat template, for bundles that bring none beside it."""
+
+
+class PluginLoader(Protocol):
+    """What is used of the sandbox."""
+
+    def load_tokenizer(self, plugin: VerifiedPlugin, vocabulary: Vocabulary) -> Tokenizer:
+        """Admits a tokenizer and loads the vocabulary into it."""
+
+    def load_sampler(self, plugin: VerifiedPlugin, vocab_size: int) -> Sampler:
+        """Admits a sampler."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plugins:
+    tokenizer: Tokenizer
+    samplers: dict[str, Sampler]
+    seconds: float
+
+
+def load(
+    bundle: VerifiedBundle,
+    sandbox: PluginLoader,
+    backend: Backend,
+    config: EngineConfig,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> LoadedModel:
+    """Loads a model bundle; its weights are closed when this returns or raises.
+
+    Args:
+        bundle: A verified bundle of kind "model".
+        sandbox: Where plugins run.
+        backend: What runs the model.
+        config: Context, pool and threads.
+        progress: Called with (bytes repacked, bytes in all).
+
+    Raises:
+        WeightsError: the model file is malformed or unsupported.
+        HostError: a plugin is missing (E_PLUGIN).
+        UsageError: the settings do not fit the model.
+        SandboxError: a plugin was not admitted or could not be loaded.
+    """
+    began = time.perf_counter()
+    weights = bundle.weights
+    if weights is None:
+        raise HostError(
+            Code.USAGE, bundle.manifest.name, "expected a model bundle, got one of plugins", "name a model bundle"
+        )
+    with ExitStack() as stack:
+        stack.callback(weights.close)
+        chosen = _choose_plugins(bundle)
+        file = GgufFile.parse(weights.data)
+        words = vocabulary(file)
+        described = graph.describe(file, vocab=len(words.texts))
+        size = KvSize.choose(described.spec, config)
+        parsed = time.perf_counter()
+        workers = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="load-plugins"))
+        pending = workers.submit(_load_plugins, chosen, sandbox, words)
+        builder = backend.builder(described.spec, threads=config.backend_threads)
+        _pack(described, weights, builder, progress)
+        packed = time.perf_counter()
+        model = _finish(builder, size, config)
+        on_failure = stack.enter_context(ExitStack())
+        on_failure.callback(model.close)
+        finished = time.perf_counter()
+        plugins = pending.result()
+        on_failure.pop_all()
+    report = LoadReport(
+        parse_s=parsed - began,
+        pack_s=packed - parsed,
+        plugins_s=plugins.seconds,
+        finish_s=finished - packed,
+        total_s=time.perf_counter() - began,
+        memory_bytes=model.memory_bytes,
+    )
+    return LoadedModel(
+        name=bundle.manifest.name,
+        digest=bundle.digest,
+        model=model,
+        spec=described.spec,
+        vocabulary=words,
+        tokenizer=plugins.tokenizer,
+        samplers=plugins.samplers,
+        template=_template(bundle, file),
+        end_ids=end_ids(file, words),
+        context=size.context,
+        kv_blocks=size.blocks,
+        report=report,
+    )
+
+
+def _pack(
+    described: graph.Graph,
+    weights: VerifiedWeights,
+    builder: ModelBuilder,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Hands every tensor to the backend and its bytes back to the system."""
+    released = 0
+    for place in described.places:
+        info = place.tensor
+        raw = np.frombuffer(weights.data, np.uint8, info.stop - info.start, info.start)
+        raw.flags.writeable = False
+        try:
+            builder.put(place.role, place.layer, Tensor(info.name, place.format, info.shape, raw))
+        except KernelError as error:
+            raise WeightsError(info.name, str(error), "use a model that the backend can run") from error
+        del raw
+        weights.release(released, info.stop)
+        released = info.stop // mmap.PAGESIZE * mmap.PAGESIZE  # the page that the next tensor shares stays
+        if progress is not None:
+            progress(info.stop, described.places[-1].tensor.stop)
+
+
+def _finish(builder: ModelBuilder, size: KvSize, config: EngineConfig) -> Model:
+    try:
+        return builder.finish(kv_blocks=size.blocks, max_tokens=config.step_tokens, max_sequences=config.max_sequences)
+    except KernelError as error:
+        raise WeightsError("model", str(error), "use a model that the backend can run") from error
+
+
+def _choose_plugins(bundle: VerifiedBundle) -> tuple[VerifiedPlugin, list[VerifiedPlugin]]:
+    """The tokenizer and the samplers of a bundle, before any time is spent on its weights."""
+    tokenizers = [one for one in bundle.plugins if one.role == "tokenizer"]
+    samplers = [one for one in bundle.plugins if one.role == "sampler"]
+    if len(tokenizers) != 1 or not samplers:
+        raise HostError(
+            Code.PLUGIN,
+            bundle.manifest.name,
+            f"expected one tokenizer and at least one sampler, got {len(tokenizers)} and {len(samplers)}",
+            "pack the bundle again with --tokenizer and --sampler",
+        )
+    return tokenizers[0], samplers
+
+
+def _load_plugins(
+    chosen: tuple[VerifiedPlugin, list[VerifiedPlugin]], sandbox: PluginLoader, words: Vocabulary
+) -> _Plugins:
+    began = time.perf_counter()
+    tokenizer = sandbox.load_tokenizer(chosen[0], words)
+    samplers = {one.name: sandbox.load_sampler(one, len(words.texts)) for one in chosen[1]}
+    return _Plugins(tokenizer, samplers, time.perf_counter() - began)
+
+
+def _template(bundle: VerifiedBundle, file: GgufFile) -> str | None:
+    """The bundle's template; else the model file's own, which the same signature covers."""
+    if bundle.template is not None:
+        return bundle.template
+    return fields.text(file, TEMPLATE_KEY) if TEMPLATE_KEY in file.metadata else None

@@ -1,0 +1,162 @@
+"""From a model file's metadata to the vocabulary that guests get, and to the host's own spelling of every id.
+
+Rules
+* `token_bytes` is what detokenisation and the sandbox's integrity check trust; it is made here alone (clause 1.6).
+* Which text a rule splits where is a guest's business; an unknown tokenizer *model* is refused here, because the host
+  could not spell its ids.
+
+Example:
+    words = vocabulary(file)
+    words.token_bytes[7042]  # b" Paris"
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...sandbox import Vocabulary
+from ..errors import WeightsError
+from . import fields
+from .gguf_types import ValueType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .gguf import GgufFile
+
+MODELS = ("gpt2",)
+"""Tokenizer models whose ids the host can spell."""
+
+MAX_TOKENS = 1 << 20
+"""Most tokens of a vocabulary: four times the largest in use; a guest holds one logit for each."""
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
+"""Token types of GGUF that the host tells apart."""
+
+MAX_TYPE = 6
+
+SILENT_TYPES = (UNKNOWN, CONTROL)
+"""Types that have no text in an answer."""
+
+PRE_WITH_BOS = frozenset({"llama-bpe", "llama3", "llama-v3"})
+"""Split rules whose models begin with BOS when the file does not say; as llama.cpp decides."""
+
+END_NAMES = frozenset(
+    {
+        b"<|im_end|>",
+        b"<|eot_id|>",
+        b"<|eom_id|>",
+        b"<|endoftext|>",
+        b"<|end_of_text|>",
+        b"<|end|>",
+        b"<|return|>",
+        b"<|call|>",
+        b"<end_of_turn>",
+        b"<end_of_utterance>",
+        b"<EOT>",
+        b"</s>",
+    }
+)
+"""Control tokens that end an answer, by their spelling: files often name one of several."""
+
+_PREFIX = "tokenizer.ggml."
+
+
+def vocabulary(file: GgufFile) -> Vocabulary:
+    """Builds the vocabulary of a model file.
+
+    Raises:
+        WeightsError: a key is missing, malformed or out of range, or the tokenizer model is not supported.
+    """
+    model = fields.text(file, _PREFIX + "model")
+    if model not in MODELS:
+        supported = ", ".join(MODELS)
+        raise WeightsError(
+            _PREFIX + "model", f"expected one of: {supported}; got {model}", "use a model with one of these"
+        )
+    texts = fields.strings(file, _PREFIX + "tokens")
+    if not 1 <= len(texts) <= MAX_TOKENS:
+        raise WeightsError(_PREFIX + "tokens", f"expected 1 to {MAX_TOKENS} tokens, got {len(texts)}")
+    pre = fields.text(file, _PREFIX + "pre")
+    types = _types(file, len(texts))
+    return Vocabulary(
+        model=model,
+        pre=pre,
+        texts=texts,
+        types=types,
+        scores=_scores(file, len(texts)),
+        merges=fields.strings(file, _PREFIX + "merges"),
+        bos=_token_id(file, "bos", len(texts)),
+        eos=_token_id(file, "eos", len(texts)),
+        unknown=_token_id(file, "unknown", len(texts)),
+        add_bos=fields.boolean(file, _PREFIX + "add_bos_token", default=pre in PRE_WITH_BOS),
+        add_eos=fields.boolean(file, _PREFIX + "add_eos_token", default=False),
+        add_space_prefix=fields.boolean(file, _PREFIX + "add_space_prefix", default=False),
+        token_bytes=_byte_level(texts, types),
+    )
+
+
+def end_ids(file: GgufFile, words: Vocabulary) -> frozenset[int]:
+    """Ids that end an answer: EOS, the ids that the metadata names, and control tokens known by their spelling."""
+    named = {words.eos, *(_token_id(file, name, len(words.texts)) for name in ("eot", "eom"))}
+    control = np.flatnonzero(words.types == CONTROL).tolist()
+    spelled = {index for index in control if words.texts[index] in END_NAMES}
+    return frozenset((named | spelled) - {-1})
+
+
+def _types(file: GgufFile, count: int) -> NDArray[np.uint8]:
+    key = _PREFIX + "token_type"
+    found = fields.numbers(file, key, (ValueType.INT32, ValueType.UINT32), count)
+    if found is None:
+        return np.full(count, NORMAL, np.uint8)
+    low, high = int(found.min()), int(found.max())
+    if low < 0 or high > MAX_TYPE:
+        raise WeightsError(key, f"expected token types from 0 to {MAX_TYPE}, got {low if low < 0 else high}")
+    return found.astype(np.uint8)
+
+
+def _scores(file: GgufFile, count: int) -> NDArray[np.float32]:
+    found = fields.numbers(file, _PREFIX + "scores", (ValueType.FLOAT32,), count)
+    return np.zeros(count, np.float32) if found is None else found.astype(np.float32)
+
+
+def _token_id(file: GgufFile, name: str, count: int) -> int:
+    key = f"{_PREFIX}{name}_token_id"
+    return fields.integer(file, key, low=0, high=count - 1) if key in file.metadata else -1
+
+
+def byte_alphabet() -> dict[int, str]:
+    """GPT-2's map from a printable character's code point to the byte that it stands for, as a latin-1 character.
+
+    Source: `bytes_to_unicode` of OpenAI's GPT-2 encoder: printable latin-1 stands for itself, the other 68 bytes for
+    the code points from 256 on.
+    """
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = sorted(set(range(256)) - set(printable))
+    return {code: chr(byte) for code, byte in zip(printable, printable, strict=True)} | {
+        256 + index: chr(byte) for index, byte in enumerate(others)
+    }
+
+
+class _Alphabet(dict[int, str]):
+    """Maps what the alphabet lacks to a character outside latin-1, so that encoding tells."""
+
+    def __missing__(self, code: int) -> str:
+        return "\uffff"
+
+
+def _byte_level(texts: tuple[bytes, ...], types: NDArray[np.uint8]) -> tuple[bytes, ...]:
+    """What each id spells: through the alphabet, except for tokens that stand for their own text."""
+    alphabet = _Alphabet(byte_alphabet())
+    literal = np.isin(types, (CONTROL, USER_DEFINED, UNKNOWN)).tolist()
+    return tuple(text if as_is else _through(alphabet, text) for text, as_is in zip(texts, literal, strict=True))
+
+
+def _through(alphabet: _Alphabet, text: bytes) -> bytes:
+    try:
+        return text.decode().translate(alphabet).encode("latin-1")
+    except UnicodeError:
+        # a word outside the alphabet stands for itself, as in the `tokenizers` library's ByteLevel decoder
+        return text
