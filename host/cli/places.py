@@ -1,0 +1,34 @@
+"""Where sealhost keeps things of one user: the XDG base directories, with their documented defaults.
+
+Rules
+* An empty or relative XDG variable is ignored, as the XDG base directory specification says.
+* Nothing here creates a folder; whoever writes does.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+APPLICATION = "sealhost"
+"""Name of our folder inside each base directory."""
+
+
+def _base(variable: str, default: str) -> Path:
+    named = Path(os.environ.get(variable, ""))
+    return (named if named.is_absolute() else Path.home() / default) / APPLICATION
+
+
+def data_folder() -> Path:
+    """What must survive: keys, the trust store, the demo's bundle."""
+    return _base("XDG_DATA_HOME", ".local/share")
+
+
+def cache_folder() -> Path:
+    """What can be fetched or made again: models, compiled code."""
+    return _base("XDG_CACHE_HOME", ".cache")
+
+
+def trust_store() -> Path:
+    """The user's own trust store, which `--keys` replaces."""
+    return data_folder() / "keys"

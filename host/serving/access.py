@@ -1,0 +1,118 @@
+"""Who may use the data plane: API keys, and which web pages a browser lets in.
+
+Rules (clause 5.5 of host/README.md)
+* The decision is made on `scope["path"]`, never on a URL put together from headers.
+* Keys are compared as digests in constant time, with every known key.
+* /livez and /readyz need no key; a browser's preflight cannot carry one and needs none.
+* Every answer, a 401 too, carries the CORS headers, or the page could not read the error.
+* With keys, every origin is let in, for the key is the barrier. Without keys only pages from this machine are:
+  otherwise any page that a person visits could use the model on their own computer.
+
+Example:
+    app = Access(app, keys=["sk-…"], origins=())
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from .exchange import Exchange
+from .refusal import http_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/health"})
+"""What a supervisor asks without a key."""
+
+PREFLIGHT_SECONDS = b"600"
+"""How long a browser may remember a preflight's answer."""
+
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_HEADER_NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,2000}")
+
+
+class Access:
+    """An ASGI application in front of another.
+
+    Args:
+        app: What it protects.
+        keys: API keys, any of which is enough; none: no key is asked for.
+        origins: Web origins that are let in, "*" for all; none: see the module's rules.
+    """
+
+    def __init__(self, app: ASGIApp, *, keys: Sequence[str] = (), origins: Sequence[str] = ()) -> None:
+        self._app = app
+        self._digests = tuple(_digest(key.encode()) for key in keys)
+        self._origins = frozenset(origins) or (frozenset({"*"}) if keys else frozenset())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets a request through, or answers it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        cors = self._cors(headers.get(b"origin"))
+
+        async def with_cors(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], *cors]}
+            await send(message)
+
+        if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+            await _preflight(headers, with_cors, allowed=len(cors) > 1)
+        elif self._admits(scope["path"], headers.get(b"authorization", b"")):
+            await self._app(scope, receive, with_cors)
+        else:
+            refused = http_refusal(
+                401, "expected a valid API key", "send Authorization: Bearer KEY", code="invalid_api_key"
+            )
+            await Exchange(scope, receive, with_cors).answer_error(refused)
+
+    def _admits(self, path: str, authorization: bytes) -> bool:
+        if not self._digests or path in OPEN_PATHS:
+            return True
+        scheme, _, key = authorization.partition(b" ")
+        given = _digest(key.strip())
+        matches = [hmac.compare_digest(given, known) for known in self._digests]  # all of them, whichever fits
+        return scheme.lower() == b"bearer" and any(matches)
+
+    def _cors(self, origin: bytes | None) -> list[tuple[bytes, bytes]]:
+        if origin is None:
+            return []
+        vary = (b"vary", b"origin")
+        text = origin.decode("latin-1")
+        if "*" in self._origins:
+            return [(b"access-control-allow-origin", b"*"), vary]
+        if text in self._origins or (not self._origins and _is_local(text)):
+            return [(b"access-control-allow-origin", origin), vary]
+        return [vary]
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()
+
+
+def _is_local(origin: str) -> bool:
+    try:
+        return urlsplit(origin).hostname in _LOCAL_NAMES
+    except ValueError:
+        return False
+
+
+async def _preflight(headers: dict[bytes, bytes], send: Send, *, allowed: bool) -> None:
+    wanted = headers.get(b"access-control-request-headers", b"")
+    names = wanted if _HEADER_NAMES.fullmatch(wanted) else b"authorization, content-type"
+    grants = [
+        (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
+        (b"access-control-allow-headers", names),
+        (b"access-control-max-age", PREFLIGHT_SECONDS),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": grants if allowed else []})
+    await send({"type": "http.response.body", "body": b""})

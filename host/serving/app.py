@@ -1,0 +1,69 @@
+"""The data plane as one ASGI application: routes, and errors for what no route takes.
+
+Example:
+    app = data_plane(service, keys=(), origins=())
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+
+from . import catalogue, generate
+from .access import Access
+from .endpoint import Endpoint
+from .refusal import http_refusal, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+    from .service import Service
+
+import msgspec
+
+
+def data_plane(service: Service, *, keys: Sequence[str] = (), origins: Sequence[str] = ()) -> ASGIApp:
+    """Builds the application.
+
+    Args:
+        service: The models and workers behind it.
+        keys: API keys; none: no key is asked for.
+        origins: Web origins that a browser lets in, see `access`.
+    """
+    ready = Endpoint(catalogue.Ready(service))
+    routes = [
+        Route("/v1/chat/completions", Endpoint(generate.Chat(service)), methods=["POST"]),
+        Route("/v1/completions", Endpoint(generate.Completions(service)), methods=["POST"]),
+        Route("/v1/models", Endpoint(catalogue.Models(service)), methods=["GET"]),
+        Route("/v1/models/{id:path}", Endpoint(catalogue.Model(service)), methods=["GET"]),
+        Route("/tokenize", Endpoint(catalogue.Tokenize(service)), methods=["POST"]),
+        Route("/detokenize", Endpoint(catalogue.Detokenize(service)), methods=["POST"]),
+        Route("/livez", Endpoint(catalogue.Alive()), methods=["GET"]),
+        Route("/readyz", ready, methods=["GET"]),
+        Route("/health", ready, methods=["GET"]),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _no_route})
+    app.router.redirect_slashes = False  # a redirect would be built from the Host header
+    return Access(app, keys=keys, origins=origins)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    method, path = request.method, request.scope["path"][:200]
+    if status == 405:
+        refused = http_refusal(
+            405, f"expected another method than {method} on {path}", "see the API reference", code="method_not_allowed"
+        )
+    else:
+        refused = http_refusal(
+            status, f"expected a known path, got {method} {path}", "see the API reference", code="not_found"
+        )
+    headers = dict(getattr(error, "headers", None) or {})
+    return Response(msgspec.json.encode(refusal(refused)[1]), status, headers, media_type="application/json")

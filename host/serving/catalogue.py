@@ -1,0 +1,98 @@
+"""The small endpoints: which models there are, whether the host is well, and the tokenizer by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from . import prompts
+from .refusal import http_refusal
+from .schema import DetokenizeRequest, TokenizeRequest, read
+from .served import Phase
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .served import ServedModel
+    from .service import Service
+
+
+class Models:
+    """GET /v1/models."""
+
+    def __init__(self, service: Service) -> None:
+        self._registry = service.registry
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Lists the models."""
+        self._registry.require_ready()
+        await exchange.answer({"object": "list", "data": [_described(model) for model in self._registry.models]})
+
+
+class Model:
+    """GET /v1/models/{id}."""
+
+    def __init__(self, service: Service) -> None:
+        self._registry = service.registry
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Describes one model."""
+        await exchange.answer(_described(self._registry.find(exchange.scope["path_params"]["id"])))
+
+
+class Tokenize:
+    """POST /tokenize: a text's ids, encoded in the sandbox."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answers {"tokens": […]}."""
+        self._service.registry.require_ready()
+        request = read(TokenizeRequest, await exchange.body())
+        encode = self._service.registry.find(request.model).tokenizer.encode
+        special = {"add_special": bool(request.add_special), "parse_special": bool(request.parse_special)}
+        work = self._service.workers.run(encode, request.content, **special)
+        await exchange.answer({"tokens": await exchange.while_connected(work)})
+
+
+class Detokenize:
+    """POST /detokenize: the text of ids, from the host's own table."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answers {"content": …}."""
+        self._service.registry.require_ready()
+        request = read(DetokenizeRequest, await exchange.body())
+        model = self._service.registry.find(request.model)
+        await exchange.answer({"content": prompts.spelled(model, request.tokens, "tokens")})
+
+
+class Alive:
+    """GET /livez: the process answers."""
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answers 200, always."""
+        await exchange.answer({"status": "ok"})
+
+
+class Ready:
+    """GET /readyz: every model has made its first token, and new requests are taken."""
+
+    def __init__(self, service: Service) -> None:
+        self._registry = service.registry
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answers 200 with each engine's load, or 503."""
+        if self._registry.phase is not Phase.READY:
+            problem = f"expected a host that is ready, it is {self._registry.phase}"
+            raise http_refusal(503, problem, "ask again soon", code=self._registry.phase)
+        models = {model.name: msgspec.to_builtins(model.engine.stats()) for model in self._registry.models}
+        await exchange.answer({"status": "ready", "models": models})
+
+
+def _described(model: ServedModel) -> dict[str, Any]:
+    bundle = {"digest": model.digest, "context": model.context, "samplers": list(model.samplers)}
+    return {"id": model.name, "object": "model", "created": model.created, "owned_by": "sealhost", "sealhost": bundle}

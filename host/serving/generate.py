@@ -1,0 +1,151 @@
+"""The two endpoints that generate: POST /v1/chat/completions and POST /v1/completions.
+
+Rules
+* Everything that can be refused is refused before anything is sent; the head of a stream goes out with its first event.
+* Each choice is a request of its own to the engine, with its own sandbox (clause 5.1).
+* From reading the body on, the client's going away stops the work.
+
+Example:
+    Route("/v1/chat/completions", Endpoint(Chat(service)), methods=["POST"])
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..engine.request import GenerationRequest
+from . import prompts
+from .chat import ChatReply
+from .completions import CompletionReply
+from .exchange import event
+from .generation import Generation
+from .options import chat_options, completion_options
+from .refusal import http_refusal
+from .schema import UNSUPPORTED_PARAMETER, ChatRequest, CompletionRequest, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from .exchange import Exchange
+    from .options import Options
+    from .reply import Reply
+    from .schema import Generate
+    from .served import ServedModel
+    from .service import Service
+
+
+class _Job(NamedTuple):
+    """A request that is ready for the engine."""
+
+    model: ServedModel
+    requests: list[GenerationRequest]
+    reply: Reply
+    stream: bool
+    usage: bool
+
+
+class Chat:
+    """POST /v1/chat/completions."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answers one chat."""
+        self._service.registry.require_ready()
+        body = await exchange.body()
+        await exchange.while_connected(self._answer(exchange, body))
+
+    async def _answer(self, exchange: Exchange, body: dict[str, Any]) -> None:
+        request = read(ChatRequest, body)
+        model = self._service.registry.find(request.model)
+        options = chat_options(request, model)
+        messages = prompts.chat_messages(request.messages)
+        ids = await self._service.workers.run(prompts.chat_prompt, model, messages)
+        requests = _requests(model, [ids], options, "messages")
+        await _generate(self._service, exchange, _job(request, model, requests, ChatReply(model, options)))
+
+
+class Completions:
+    """POST /v1/completions."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answers one completion request."""
+        self._service.registry.require_ready()
+        body = await exchange.body()
+        await exchange.while_connected(self._answer(exchange, body))
+
+    async def _answer(self, exchange: Exchange, body: dict[str, Any]) -> None:
+        request = read(CompletionRequest, body)
+        model = self._service.registry.find(request.model)
+        options = completion_options(request, model)
+        if request.echo and request.logprobs is not None:
+            problem = "echo: expected it without logprobs, which are not computed for the prompt"
+            raise http_refusal(400, problem, "leave one out", param="echo", code=UNSUPPORTED_PARAMETER)
+        ids, texts = await self._service.workers.run(_encode, model, request)
+        requests = _requests(model, ids, options, "prompt")
+        reply = CompletionReply(model, options, texts, echo=bool(request.echo))
+        await _generate(self._service, exchange, _job(request, model, requests, reply))
+
+
+def _encode(model: ServedModel, request: CompletionRequest) -> tuple[list[tuple[int, ...]], list[str]]:
+    """Ids and texts of all prompts."""
+    add_special = request.add_special is not False
+    parse_special = request.parse_special is True  # off for a client's text unless it asks for it
+    ids = prompts.completion_prompts(model, request.prompt, add_special=add_special, parse_special=parse_special)
+    given = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+    if isinstance(given[0], str):
+        return ids, given
+    return ids, [prompts.spelled(model, one, "prompt") for one in ids]
+
+
+def _requests(
+    model: ServedModel, ids: Sequence[tuple[int, ...]], options: Options, param: str
+) -> list[GenerationRequest]:
+    return [
+        GenerationRequest(
+            id=uuid.uuid4().hex,
+            prompt_ids=prompt,
+            max_tokens=prompts.answer_room(model, prompt, options.max_tokens, param),
+            params=options.params,
+            choice=choice,
+            stop=options.stop,
+            stop_ids=options.stop_ids,
+            logprobs=options.logprobs,
+            sampler=options.sampler,
+        )
+        for prompt in ids
+        for choice in range(options.choices)
+    ]
+
+
+def _job(request: Generate, model: ServedModel, requests: list[GenerationRequest], reply: Reply) -> _Job:
+    usage = request.stream_options is not None and bool(request.stream_options.include_usage)
+    return _Job(model, requests, reply, bool(request.stream), usage)
+
+
+async def _generate(service: Service, exchange: Exchange, job: _Job) -> None:
+    generation = Generation(job.model.engine, job.requests)
+    with service.running(generation):
+        if job.stream:
+            await _stream(exchange, generation, job)
+            return
+        async for batch in generation.batches():
+            for index, one in batch:
+                job.reply.add(index, one)
+    await exchange.answer(job.reply.body())
+
+
+async def _stream(exchange: Exchange, generation: Generation, job: _Job) -> None:
+    waiting = [event(chunk) for chunk in job.reply.opening()]
+    async for batch in generation.batches():
+        waiting += [event(chunk) for index, one in batch for chunk in job.reply.chunks(index, one)]
+        if waiting:
+            await exchange.stream(b"".join(waiting))
+            waiting.clear()
+    await exchange.finish(event(job.reply.usage_chunk()) if job.usage else b"")

@@ -1,0 +1,219 @@
+"""From what a client sent to the token ids of its prompts; runs on worker threads, never on the event loop.
+
+Rules (clause 5.3 of host/README.md)
+* Text of a client never becomes a control token. A chat prompt is encoded in one run, with control tokens
+  parsed, when every control token's text in it was written by the template. Otherwise it is encoded piece by piece:
+  the template's pieces with control tokens parsed, message pieces without; the ids are joined.
+* One run gives what other hosts give for the same template; the pieces give the same but where a message begins
+  with white space that the tokenizer would have joined to the template's.
+* A template that writes the text of the beginning-of-sequence token gets no second one.
+* Text so long that its ids cannot fit into the context is refused before it is encoded.
+
+Example:
+    ids = chat_prompt(model, messages)
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..errors import RequestError
+from .schema import UNSUPPORTED_PARAMETER, Message, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .served import ServedModel
+    from .template import Piece, Rendering
+
+MAX_MESSAGES = 4096
+"""Messages of a conversation: more do not fit any context that we serve."""
+
+MAX_PROMPTS = 64
+"""Prompts of one completion request: each is a sequence of its own."""
+
+ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+"""Roles that are served, and what a template calls them: `developer` is OpenAI's newer word for `system`."""
+
+CONTEXT_EXCEEDED = "context_length_exceeded"
+
+
+class TextPart(msgspec.Struct, kw_only=True):
+    """A content part; only text is served."""
+
+    type: str
+    text: str
+
+
+def chat_messages(raw: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    """Checks the messages of a chat and joins their contents to plain text.
+
+    Raises:
+        RequestError: 400, no messages, an unknown role, a part that is no text.
+    """
+    if not 1 <= len(raw) <= MAX_MESSAGES:
+        problem = f"messages: expected 1 to {MAX_MESSAGES}, got {len(raw)}"
+        raise RequestError(problem, "send the conversation so far", param="messages")
+    return [_message(index, body) for index, body in enumerate(raw)]
+
+
+def chat_prompt(model: ServedModel, messages: Sequence[dict[str, str]]) -> tuple[int, ...]:
+    """Renders a conversation with the model's template and encodes it.
+
+    Raises:
+        RequestError: 400, the model has no template, the template refuses, or the prompt cannot fit.
+        TemplateError: the template fails.
+        SealhostError: the tokenizer plugin fails.
+    """
+    if model.template is None:
+        problem = f"expected a model with a chat template, {model.name} has none"
+        raise RequestError(problem, "use /v1/completions", param="messages")
+    rendering = model.template.render(messages)
+    _refuse_hopeless(model, rendering.text, "messages")
+    ids = _encode(model, rendering, messages)
+    bos = model.token_bytes[model.bos].decode("utf-8", "replace") if model.bos >= 0 else ""
+    if model.add_bos and bos and not rendering.text.startswith(bos):
+        ids = [model.bos, *ids]
+    return tuple(ids)
+
+
+def completion_prompts(
+    model: ServedModel, prompt: str | list[Any], *, add_special: bool, parse_special: bool
+) -> list[tuple[int, ...]]:
+    """The prompts of a completion request as ids.
+
+    Raises:
+        RequestError: 400, the prompt is of no known form, empty, or cannot fit; an id is out of range.
+        SealhostError: the tokenizer plugin fails.
+    """
+    ids = []
+    for one in _listed(prompt):
+        if isinstance(one, str):
+            _refuse_hopeless(model, one, "prompt")
+            ids.append(tuple(model.tokenizer.encode(one, add_special=add_special, parse_special=parse_special)))
+        else:
+            ids.append(_checked_ids(model, one, "prompt"))
+    if not all(ids):
+        raise RequestError("prompt: expected at least one token, got none", "send some text", param="prompt")
+    return ids
+
+
+def spelled(model: ServedModel, ids: Sequence[int], param: str) -> str:
+    """The text of ids that a client sent.
+
+    Raises:
+        RequestError: 400, an id is out of range.
+    """
+    return b"".join(model.token_bytes[token] for token in _checked_ids(model, ids, param)).decode("utf-8", "replace")
+
+
+def answer_room(model: ServedModel, prompt: Sequence[int], max_tokens: int | None, param: str) -> int:
+    """How many ids an answer to this prompt may have.
+
+    Raises:
+        RequestError: 400 context_length_exceeded, the prompt leaves no room for a single one.
+    """
+    room = model.context - len(prompt)
+    if room < 1:
+        raise _too_long(model, f"{len(prompt)} tokens", param)
+    return room if max_tokens is None else min(room, max_tokens)
+
+
+def _message(index: int, body: dict[str, Any]) -> dict[str, str]:
+    path = f"messages[{index}]."
+    message = read(Message, body, path=path)
+    if message.role not in ROLES:
+        problem = f"{path}role: expected one of {', '.join(ROLES)}, got {message.role[:100]!r}"
+        raise RequestError(problem, "correct the role", param=path + "role")
+    plain = {"role": ROLES[message.role], "content": _content(message.content, path)}
+    return plain | ({"name": message.name} if message.name else {})
+
+
+def _content(content: str | list[dict[str, Any]] | None, path: str) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts = []
+    for number, part in enumerate(content):
+        place = f"{path}content[{number}]."
+        if part.get("type") not in {"text", None}:
+            problem = f"{place}type: expected text, got {str(part['type'])[:100]!r}"
+            raise RequestError(problem, "send text only", param=place + "type", reason=UNSUPPORTED_PARAMETER)
+        texts.append(read(TextPart, part, path=place).text)
+    return "".join(texts)
+
+
+def _encode(model: ServedModel, rendering: Rendering, messages: Sequence[dict[str, str]]) -> list[int]:
+    control = _control_pattern(model.control_texts)
+    if rendering.pieces is None and _any_spells(control, messages):
+        problem = (
+            "messages: expected none with the text of a control token, which this model's template could not keep apart"
+        )
+        raise RequestError(problem, "leave such text out", param="messages")
+    if rendering.pieces is None or not _forged(control, rendering.pieces, rendering.text):
+        return model.tokenizer.encode(rendering.text, add_special=False, parse_special=True)
+    ids: list[int] = []
+    for piece in rendering.pieces:
+        ids += model.tokenizer.encode(piece.text, add_special=False, parse_special=not piece.from_message)
+    return ids
+
+
+def _any_spells(control: re.Pattern[str] | None, messages: Sequence[dict[str, str]]) -> bool:
+    # joined as a template might join them, and without blanks, in any case of letters: rewriting can do all that
+    texts = "".join("".join(value.split()) for message in messages for key, value in message.items() if key != "role")
+    return control is not None and re.search(control.pattern, texts, re.IGNORECASE) is not None
+
+
+def _forged(control: re.Pattern[str] | None, pieces: Sequence[Piece], text: str) -> bool:
+    """Whether the text of any control token touches what a client wrote."""
+    if control is None:
+        return False
+    ours = bytearray()  # one flag a letter: 1 where a client wrote it
+    for piece in pieces:
+        ours += (b"\1" if piece.from_message else b"\0") * len(piece.text)
+    return any(1 in ours[found.start(1) : found.end(1)] for found in control.finditer(text))
+
+
+@lru_cache(maxsize=64)
+def _control_pattern(texts: tuple[str, ...]) -> re.Pattern[str] | None:
+    # a lookahead finds overlapping ones, too; the longest first, so that no part of one is missed
+    ordered = sorted(filter(None, texts), key=len, reverse=True)
+    return re.compile("(?=(" + "|".join(map(re.escape, ordered)) + "))") if ordered else None
+
+
+def _listed(prompt: str | list[Any]) -> list[str | list[int]]:
+    if isinstance(prompt, str):
+        return [prompt]
+    if prompt and all(type(one) is int for one in prompt):
+        return [prompt]
+    if not 1 <= len(prompt) <= MAX_PROMPTS:
+        problem = f"prompt: expected 1 to {MAX_PROMPTS} prompts, got {len(prompt)}"
+        raise RequestError(problem, "send some text", param="prompt")
+    if all(isinstance(one, str) for one in prompt) or all(isinstance(one, list) for one in prompt):
+        return prompt
+    raise RequestError(
+        "prompt: expected text, texts, token ids or lists of token ids, got a mixture", "send one kind", param="prompt"
+    )
+
+
+def _checked_ids(model: ServedModel, ids: Sequence[Any], param: str) -> tuple[int, ...]:
+    for token in ids:
+        if type(token) is not int or not 0 <= token < model.vocab_size:
+            problem = f"{param}: expected token ids from 0 to {model.vocab_size - 1}, got {str(token)[:40]}"
+            raise RequestError(problem, "correct the ids", param=param)
+    return tuple(ids)
+
+
+def _refuse_hopeless(model: ServedModel, text: str, param: str) -> None:
+    size, longest = len(text.encode()), model.longest_token_bytes
+    if size > longest * model.context:
+        raise _too_long(model, f"at least {-(-size // longest)} tokens", param)
+
+
+def _too_long(model: ServedModel, got: str, param: str) -> RequestError:
+    room = f"which leaves one of the context's {model.context} for the answer"
+    problem = f"expected a prompt of at most {model.context - 1} tokens, {room}; got {got}"
+    return RequestError(problem, "shorten the prompt", param=param, reason=CONTEXT_EXCEEDED)

@@ -1,0 +1,177 @@
+"""The bodies that clients send, as typed values; a wrong type is refused with the parameter's name.
+
+Rules
+* A field that would change the answer and is not served is refused, never ignored (clause 5.2 of host/README.md).
+* A field that cannot change the answer (`user`, `metadata`, …) is taken and dropped.
+* A field that nobody knows is refused: a misspelt `temprature` must not pass.
+* null means absent, as in OpenAI's API.
+
+Source: OpenAI's API reference for /v1/chat/completions and /v1/completions; extensions are named in the README.
+
+Example:
+    request = read(ChatRequest, {"model": "smollm2", "messages": [{"role": "user", "content": "hi"}]})
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from ..errors import RequestError
+
+UNKNOWN_PARAMETER = "unknown_parameter"
+UNSUPPORTED_PARAMETER = "unsupported_parameter"
+
+_HARMLESS = frozenset(
+    ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
+)
+"""Known to OpenAI's API, without influence on the tokens of an answer."""
+
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "tools": (None, []),
+    "tool_choice": (None, "none", "auto"),
+    "parallel_tool_calls": (None, True, False),
+    "functions": (None, []),
+    "function_call": (None, "none", "auto"),
+    "response_format": (None, {"type": "text"}),
+    "modalities": (None, ["text"]),
+    "audio": (None,),
+    "prediction": (None,),
+    "reasoning_effort": (None, "none"),
+    "verbosity": (None,),
+    "web_search_options": (None,),
+    "moderation": (None,),
+    "suffix": (None, ""),
+    "best_of": (None, 1),
+}
+"""Known and not served: the values with which they ask for nothing."""
+
+_NEUTRAL_IN_MESSAGE: dict[str, tuple[Any, ...]] = {
+    "tool_calls": (None, []),
+    "tool_call_id": (None,),
+    "function_call": (None,),
+    "audio": (None,),
+    "refusal": (None, ""),
+    "annotations": (None, []),
+}
+
+_PATH = re.compile(r" - at `\$\.?(?P<path>.*)`$")
+_MISSING = re.compile(r"missing required field `(?P<name>\w+)`")
+
+
+class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
+    """How a stream is told."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class Generate(msgspec.Struct, kw_only=True):
+    """Fields that chat and completions share."""
+
+    model: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    ignore_eos: bool | None = None
+    sampler: str | None = None
+
+
+class ChatRequest(Generate, kw_only=True):
+    """POST /v1/chat/completions; messages are checked one by one by `prompts`."""
+
+    messages: list[dict[str, Any]]
+    max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+
+
+class CompletionRequest(Generate, kw_only=True):
+    """POST /v1/completions; `prompt` is text, texts, token ids or lists of them, checked by `prompts`."""
+
+    prompt: str | list[Any]
+    logprobs: int | None = None
+    echo: bool | None = None
+    add_special: bool | None = None
+    parse_special: bool | None = None
+
+
+class TokenizeRequest(msgspec.Struct, kw_only=True):
+    """POST /tokenize."""
+
+    content: str
+    add_special: bool | None = None
+    parse_special: bool | None = None
+    model: str | None = None
+
+
+class DetokenizeRequest(msgspec.Struct, kw_only=True):
+    """POST /detokenize."""
+
+    tokens: list[int]
+    model: str | None = None
+
+
+class Message(msgspec.Struct, kw_only=True):
+    """One message of a conversation, before its content is joined."""
+
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+    name: str | None = None
+
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+def read(kind: type[Body], body: dict[str, Any], *, path: str = "") -> Body:
+    """Turns a parsed body into `kind`.
+
+    Args:
+        kind: The struct that the body must fit.
+        body: The parsed object.
+        path: Where the object stands in the request, for names in messages, e.g. "messages[0].".
+
+    Raises:
+        RequestError: 400, a field is unknown, asks for what is not served, is missing or has a wrong type.
+    """
+    known = frozenset(kind.__struct_fields__)
+    neutral = _NEUTRAL_IN_MESSAGE if kind is Message else _NEUTRAL
+    for name in body.keys() - known - (frozenset() if kind is Message else _HARMLESS):
+        _refuse_unless_neutral(name, body[name], neutral, path)
+    try:
+        return msgspec.convert(body, kind)
+    except msgspec.ValidationError as error:
+        raise _wrong_type(str(error), path) from None
+
+
+def _refuse_unless_neutral(name: str, value: Any, neutral: dict[str, tuple[Any, ...]], path: str) -> None:
+    if name not in neutral:
+        problem = f"expected only known parameters, got {name}"
+        raise RequestError(problem, "check its spelling or leave it out", param=path + name, reason=UNKNOWN_PARAMETER)
+    if not any(value is allowed or (type(value) is type(allowed) and value == allowed) for allowed in neutral[name]):
+        problem = f"expected no {name}, which this server does not offer"
+        raise RequestError(problem, f"leave {name} out", param=path + name, reason=UNSUPPORTED_PARAMETER)
+
+
+def _wrong_type(text: str, path: str) -> RequestError:
+    param: str | None = None
+    if place := _PATH.search(text):
+        text, param = text[: place.start()], place["path"].replace("[...]", "")
+    if missing := _MISSING.search(text):
+        param = f"{param}.{missing['name']}" if param else missing["name"]
+    problem = text[:1].lower() + text[1:].replace("`", "")
+    return RequestError(problem, "see the API reference", param=path + param if param else path.rstrip(".") or None)

@@ -1,0 +1,148 @@
+"""The models that a data plane answers for, and whether it answers at all yet.
+
+Rules
+* A model is published only after it has made a real first token; until then /readyz says 503 (clause 5.6).
+* A name that is not served is 404; no other model ever answers in its place.
+
+Example:
+    registry = Registry()
+    registry.publish([served])
+    registry.find("smollm2")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from .refusal import http_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..engine.request import EngineStats, Event, GenerationRequest
+    from .template import ChatTemplate
+
+
+class Tokenizer(Protocol):
+    """A tokenizer that any worker thread may call."""
+
+    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+        """Token ids of a text; see sandbox.TokenizerPlugin."""
+
+
+class EnginePort(Protocol):
+    """What serving needs of an engine; see engine.loop.Engine."""
+
+    def submit(self, request: GenerationRequest, sink: Callable[[Event], None]) -> None:
+        """Takes a request, or raises Refused; the sink is called on the engine's thread."""
+
+    def cancel(self, request_id: str) -> None:
+        """Ends a request; idempotent."""
+
+    def stats(self) -> EngineStats:
+        """A snapshot of its counters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """One loaded model, ready to answer.
+
+    Attributes:
+        name: The bundle's name, the id that clients send.
+        digest: Hex SHA-256 of the bundle's manifest.
+        created: Seconds since 1970 when it was loaded.
+        context: Most tokens of prompt and answer together.
+        tokenizer: Its tokenizer plugin.
+        token_bytes: The host's own table of every id's bytes.
+        visible_bytes: What each id adds to an answer: the same, but nothing for control tokens.
+        control_texts: Texts of the ids that stand for control, never for text.
+        stop_ids: Ids that end an answer.
+        bos: Id of the beginning-of-sequence token, -1 for none.
+        add_bos: Whether a prompt starts with it.
+        template: Its chat template, None when the bundle has none.
+        samplers: Names of its sampler plugins, the default first.
+        engine: Where its requests run.
+        longest_token_bytes: Most bytes that one id stands for, at least 1.
+    """
+
+    name: str
+    digest: str
+    created: int
+    context: int
+    tokenizer: Tokenizer
+    token_bytes: Sequence[bytes]
+    visible_bytes: Sequence[bytes]
+    control_texts: tuple[str, ...]
+    stop_ids: frozenset[int]
+    bos: int
+    add_bos: bool
+    template: ChatTemplate | None
+    samplers: tuple[str, ...]
+    engine: EnginePort
+    longest_token_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "longest_token_bytes", max(map(len, self.token_bytes), default=0) or 1)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids."""
+        return len(self.token_bytes)
+
+    @property
+    def fingerprint(self) -> str:
+        """`system_fingerprint` of its answers: which bundle made them."""
+        return f"fp_{self.digest[:12]}"
+
+
+class Phase(StrEnum):
+    """Where the host is in its life."""
+
+    LOADING = "loading"
+    READY = "ready"
+    STOPPING = "stopping"
+
+
+class Registry:
+    """The models by name; changed on the event loop's thread or before it runs."""
+
+    def __init__(self) -> None:
+        self._models: dict[str, ServedModel] = {}
+        self.phase = Phase.LOADING
+
+    def publish(self, models: Sequence[ServedModel]) -> None:
+        """Makes warmed-up models available, all at once."""
+        self._models = {model.name: model for model in models}
+        if self.phase is Phase.LOADING:
+            self.phase = Phase.READY
+
+    @property
+    def models(self) -> tuple[ServedModel, ...]:
+        """Every model, in the order of publication."""
+        return tuple(self._models.values())
+
+    def require_ready(self) -> None:
+        """Raises RequestError (503) unless requests are taken."""
+        if self.phase is Phase.LOADING:
+            raise http_refusal(503, "expected a loaded model, it is still loading", "try again soon", code="loading")
+        if self.phase is Phase.STOPPING:
+            raise http_refusal(503, "the server is shutting down", "send it to another one", code="shutting_down")
+
+    def find(self, name: str | None) -> ServedModel:
+        """The model of this name; without a name the only one.
+
+        Raises:
+            RequestError: 503 while loading or stopping, 404 for an unknown name, 400 for no name among several.
+        """
+        self.require_ready()
+        names = ", ".join(self._models)
+        if name is None:
+            if len(self._models) == 1:
+                return next(iter(self._models.values()))
+            raise http_refusal(400, f"expected a model, one of {names}", "name one", param="model")
+        if name not in self._models:
+            problem = f"expected one of {names}, got the model {name[:100]!r}"
+            raise http_refusal(404, problem, "GET /v1/models lists them", param="model", code="model_not_found")
+        return self._models[name]

@@ -1,0 +1,134 @@
+"""The HTTP server: binding before anything is loaded, and an orderly end.
+
+Rules (clause 5.7 of host/README.md)
+* The port is taken first: if that fails, no model is read (exit 3).
+* SIGTERM or SIGINT: no new connections, new requests get 503, running answers have `grace` seconds, then an error
+  event. The process ends within grace + 1 s with exit code 0. A second signal ends at once.
+
+Example:
+    with bind("127.0.0.1", 8080) as listener:
+        Server(app, service, grace=10).run(sockets=[listener])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from ...signing.errors import Code
+from ..errors import HostError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import ASGIApp
+
+    from .service import Service
+
+BACKLOG = 2048
+"""Connections that the kernel holds until we accept them."""
+
+KEEP_ALIVE_SECONDS = 75
+"""Idle time of a connection: longer than the 60 s after which common proxies drop theirs, so that they do it first."""
+
+LAST_WORDS_SECONDS = 0.4
+"""Time for error events to leave after the grace period; then tasks are cut, and as long after them connections."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        HostError: E_IO, the address is taken, unknown or not ours.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, OverflowError, UnicodeError) as error:
+        problem = f"expected to listen there, got {getattr(error, 'strerror', None) or error}"
+        raise HostError(Code.IO, f"{host}:{port}", problem, "name another --host or --port") from None
+    return listener
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our order of shutting down.
+
+    Args:
+        app: The data plane.
+        service: Its state, to be told of the shutdown.
+        grace: Seconds that running answers have to finish.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service, *, grace: float) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="auto",
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                backlog=BACKLOG,
+            )
+        )
+        self._service = service
+        self._grace = grace
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends running answers after the grace period."""
+        self._service.refuse_new()
+        loop = asyncio.get_running_loop()
+        timers = [
+            loop.call_later(self._grace, self._service.interrupt_all),
+            loop.call_later(self._grace + LAST_WORDS_SECONDS, self._cut),
+        ]
+        try:
+            with contextlib.suppress(TimeoutError):
+                # a connection that does not close must not keep the process
+                async with asyncio.timeout(self._grace + 2 * LAST_WORDS_SECONDS):
+                    await super().shutdown(sockets)
+        finally:
+            for timer in timers:
+                timer.cancel()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Takes the signals while serving; unlike uvicorn it does not raise them again, so that we can exit with 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {one: signal.signal(one, self._stop) for one in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    def _stop(self, _signal: int, _frame: object) -> None:
+        self.force_exit = self.should_exit  # the second signal does not wait
+        self.should_exit = True
+
+    def _cut(self) -> None:
+        self.force_exit = True
+        for task in self.server_state.tasks:
+            task.cancel()

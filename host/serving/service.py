@@ -1,0 +1,65 @@
+"""What the endpoints share: the models, the workers, and the generations that are running.
+
+Rules
+* A running generation is known here, so that a shutdown can end it with an error event (clause 5.7).
+
+Example:
+    with service.running(generation):
+        ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .refusal import http_refusal
+from .served import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .generation import Generation
+    from .served import Registry
+    from .workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The state of one data plane.
+
+    Attributes:
+        registry: Its models.
+        workers: Threads for rendering and encoding.
+        generations: What is being generated now.
+    """
+
+    registry: Registry
+    workers: Workers
+    generations: set[Generation] = field(default_factory=set)
+
+    @contextlib.contextmanager
+    def running(self, generation: Generation) -> Iterator[None]:
+        """Starts a generation, and closes it however the block ends.
+
+        Raises:
+            Refused: the engine does not take it.
+        """
+        self.generations.add(generation)
+        try:
+            generation.start()
+            yield
+        finally:
+            self.generations.discard(generation)
+            generation.close()
+
+    def refuse_new(self) -> None:
+        """From now on every new request gets 503."""
+        self.registry.phase = Phase.STOPPING
+
+    def interrupt_all(self) -> None:
+        """Ends what is running with an error, for a shutdown whose grace period is over."""
+        for generation in tuple(self.generations):
+            problem = "the server is shutting down and the answer was not finished in time"
+            generation.interrupt(http_refusal(503, problem, "send the request to another server", code="shutting_down"))
