@@ -1,1 +1,29 @@
+"""Runs third-party tokenizers and samplers as WebAssembly guests; see README.md for the rules it keeps."""
 
+from .compiler import CompileLimits
+from .errors import AdmissionError, GuestError, SandboxError
+from .host import Sandbox
+from .limits import Limits, OperatorLimits
+from .params import SamplingParams
+from .plugin import Plugin, PluginLimits
+from .sampler import Decision, SamplerPlugin, SamplerSession
+from .tokenizer import TokenizerPlugin
+from .vocabulary import Vocabulary
+
+__all__ = [
+    "AdmissionError",
+    "CompileLimits",
+    "Decision",
+    "GuestError",
+    "Limits",
+    "OperatorLimits",
+    "Plugin",
+    "PluginLimits",
+    "SamplerPlugin",
+    "SamplerSession",
+    "SamplingParams",
+    "Sandbox",
+    "SandboxError",
+    "TokenizerPlugin",
+    "Vocabulary",
+]

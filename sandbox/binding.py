@@ -1,0 +1,102 @@
+"""The one place that touches the binding's private side: calls and look-ups without its per-use checks.
+
+The public `InstanceExports` wraps every export of an instance (64 µs for six); `export` looks up one.
+The public `Func.__call__` asks for the function's type and boxes each value: 25 to 60 µs. The C function below it takes
+raw 16-byte values. Types are not checked there, so only functions whose exact type has been checked may be bound
+(clause 4.5): up to two i32 in, one i32 out.
+
+When a release of the binding lacks one of the names, the public way is taken, and everything else stays as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import wasmtime
+
+GuestFunction: TypeAlias = Callable[..., int]
+
+try:
+    from wasmtime import _bindings as _native
+    from wasmtime import _extern
+
+    _CALL = _native._wasmtime_func_call_unchecked  # noqa: SLF001 — the reason for this file
+    _DEADLINE = _native._wasmtime_context_set_epoch_deadline  # noqa: SLF001 — the reason for this file
+    _RAW_VALUE: Any = _native.wasmtime_val_raw_t
+    _TRAP = _native.wasm_trap_t
+    _EXPORT = _native._wasmtime_instance_export_get  # noqa: SLF001 — the reason for this file
+    _EXTERN: Any = _native.wasmtime_extern_t
+    _wrap = _extern.wrap_extern
+    AVAILABLE = True
+except (ImportError, AttributeError):
+    AVAILABLE = False
+
+
+def bind(store: wasmtime.Store, function: wasmtime.Func, deadline_ticks: int) -> GuestFunction:
+    """A callable that sets the deadline, calls `function`, and returns its i32.
+
+    Args:
+        store: The function's store; must outlive the callable.
+        function: Takes up to two i32, returns one i32; checked by the caller.
+        deadline_ticks: Epoch ticks that one call may take.
+
+    Raises (the callable):
+        wasmtime.Trap: When the guest traps or is interrupted.
+        wasmtime.WasmtimeError: When the call could not be made.
+    """
+    return _bind_native(store, function, deadline_ticks) if AVAILABLE else bind_public(store, function, deadline_ticks)
+
+
+def bind_public(store: wasmtime.Store, function: wasmtime.Func, deadline_ticks: int) -> GuestFunction:
+    """The same through the binding's public names."""
+
+    def call(*arguments: int) -> int:
+        store.set_epoch_deadline(deadline_ticks)
+        result: int = function(store, *arguments)
+        return result
+
+    return call
+
+
+def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline_ticks: int) -> GuestFunction:
+    context = store._context()  # noqa: SLF001 — the reason for this file
+    raw_function = function._func  # noqa: SLF001 — the reason for this file
+    reference = ctypes.byref(raw_function)
+    values = (_RAW_VALUE * 2)()  # arguments in, result out; two is the most that the ABI's functions take
+    first, second = values[0], values[1]
+    trap = ctypes.POINTER(_TRAP)()
+    trap_reference = ctypes.byref(trap)
+
+    def call(argument: int = 0, other: int = 0) -> int:
+        first.i32 = argument
+        second.i32 = other
+        _DEADLINE(context, deadline_ticks)
+        error = _CALL(context, reference, values, 2, trap_reference)
+        if error:
+            raise wasmtime.WasmtimeError._from_ptr(error)  # noqa: SLF001 — the reason for this file
+        if trap:  # type: ignore[truthy-bool]  # a ctypes pointer is false when null
+            taken = ctypes.cast(trap, ctypes.POINTER(_TRAP))
+            ctypes.memset(trap_reference, 0, ctypes.sizeof(ctypes.c_void_p))
+            raise wasmtime.Trap._from_ptr(taken)  # noqa: SLF001 — the reason for this file
+        result: int = first.i32
+        return result
+
+    return call
+
+
+def export(store: wasmtime.Store, instance: wasmtime.Instance, name: str) -> object:
+    """The export `name` of an instance: a `Func`, `Memory`, `Global` or `Table`.
+
+    Raises:
+        KeyError: When there is none.
+    """
+    if not AVAILABLE:
+        return instance.exports(store)[name]
+    raw = name.encode()
+    item = _EXTERN()
+    found = _EXPORT(store._context(), ctypes.byref(instance._instance), raw, len(raw), ctypes.byref(item))  # noqa: SLF001 — the reason for this file
+    if not found:
+        raise KeyError(name)
+    return _wrap(item)

@@ -1,0 +1,123 @@
+"""Compiled code on disk, believed only under a host-local MAC (README §2).
+
+    cache = CodeCache(CodeCache.default_directory())
+    blob = cache.get(key)          # None: absent, damaged, or not ours
+    cache.put(key, blob)
+
+* Everything that goes wrong on disk means "not cached"; nothing here raises on I/O.
+* An entry is MAC (32 bytes) + blob; the MAC covers the key too, so entries cannot be exchanged.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAC_BYTES = 32
+_KEY_FILE = "host.key"
+_KEY_BYTES = 32
+_MAX_ENTRY_BYTES = 1 << 30
+"""Largest file that is read at all; twice what the compiling child may write."""
+
+
+class CodeCache:
+    """A folder of entries; None as folder: nothing is kept.
+
+    Args:
+        directory: Where entries and the MAC key lie; made when it does not exist.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._key = None if directory is None else _open_key(directory)
+
+    @staticmethod
+    def default_directory() -> Path:
+        """`$XDG_CACHE_HOME/sealhost/wasm`, by default under ~/.cache."""
+        named = os.environ.get("XDG_CACHE_HOME", "")
+        base = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
+        return base / "sealhost" / "wasm"
+
+    @property
+    def usable(self) -> bool:
+        """Whether entries are kept: clause 2.3."""
+        return self._key is not None
+
+    def get(self, key: bytes) -> bytes | None:
+        """The blob stored under `key`, or None."""
+        if self._directory is None or self._key is None:
+            return None
+        try:
+            raw = _read_private(self._directory / key.hex(), _MAX_ENTRY_BYTES)
+        except OSError:
+            return None
+        if raw is None or len(raw) < MAC_BYTES:
+            return None
+        blob = raw[MAC_BYTES:]
+        return blob if hmac.compare_digest(raw[:MAC_BYTES], self._mac(self._key, key, blob)) else None
+
+    def put(self, key: bytes, blob: bytes) -> None:
+        """Stores `blob` under `key`: clause 2.5."""
+        if self._directory is None or self._key is None:
+            return
+        temporary = self._directory / f"{key.hex()}.{secrets.token_hex(8)}.tmp"
+        try:
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(self._mac(self._key, key, blob))
+                file.write(blob)
+            temporary.replace(self._directory / key.hex())
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+
+    @staticmethod
+    def _mac(secret: bytes, key: bytes, blob: bytes) -> bytes:
+        return hmac.digest(secret, key + blob, "sha256")  # keys have one length, so the sum is unambiguous
+
+
+def _open_key(directory: Path) -> bytes | None:
+    """The MAC key, made on first use; None when the folder or the key is not ours alone (clause 2.3)."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_private(directory.lstat(), stat.S_ISDIR):
+            return None
+        _make_key(directory / _KEY_FILE)
+        key = _read_private(directory / _KEY_FILE, _KEY_BYTES)
+    except OSError:
+        return None
+    return key if key is not None and len(key) == _KEY_BYTES else None
+
+
+def _make_key(path: Path) -> None:
+    """Creates the key once; of two processes that race, one key survives."""
+    if path.exists():
+        return
+    temporary = path.with_name(f"{_KEY_FILE}.{secrets.token_hex(8)}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read_private(path: Path, limit: int) -> bytes | None:
+    """The content of a regular file of ours that nobody else may write or read; None otherwise."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not _is_private(facts, stat.S_ISREG) or facts.st_size > limit:
+            return None
+        return file.read(limit)
+
+
+def _is_private(facts: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+    return is_kind(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o077

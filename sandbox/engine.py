@@ -1,0 +1,125 @@
+"""One wasmtime engine with the settings of README §1.12 and §3, and the thread that makes its epochs advance.
+
+engine = Engine(OperatorLimits())
+engine.require_ticker()   # before every call: clause 3.2
+engine.close()
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import threading
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import wasmtime
+
+from ..signing.errors import Code
+from .errors import SandboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .limits import OperatorLimits
+
+SETTINGS: dict[str, bool | int] = {
+    # clause 1.12: what admission refuses is off in the engine as well
+    "wasm_threads": False,
+    "shared_memory": False,
+    "wasm_tail_call": False,
+    "wasm_multi_memory": False,
+    "wasm_memory64": False,
+    "wasm_relaxed_simd": False,
+    "wasm_exceptions": False,
+    "wasm_function_references": False,
+    "wasm_gc": False,
+    "gc_support": False,
+    "wasm_wide_arithmetic": False,
+    "wasm_custom_page_sizes": False,
+    "wasm_stack_switching": False,
+    "wasm_component_model": False,
+    # what LLVM, Rust and AssemblyScript emit by default
+    "wasm_simd": True,
+    "wasm_bulk_memory": True,
+    "wasm_multi_value": True,
+    "wasm_reference_types": True,
+    "epoch_interruption": True,  # clause 3.1
+    "cranelift_nan_canonicalization": True,  # clause 8.3: no machine's NaN bits leak in
+    "memory_may_move": False,  # views stay valid as long as the store lives
+    "memory_init_cow": True,  # clause 5.1
+    "parallel_compilation": False,  # one thread in the child: its CPU limit means what it says
+    "native_unwind_info": False,  # traps need none, and registering it is a process-wide lock
+}
+"""Settings of the engine here and in the compiling child; `max_wasm_stack` is added from the operator's limits."""
+
+
+class Ticker:
+    """Calls `tick` every `interval` seconds on a daemon thread, until it is closed or `tick` raises."""
+
+    def __init__(self, tick: Callable[[], object], interval: float) -> None:
+        self._tick = tick
+        self._interval = interval
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sealhost-ticker", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether epochs still advance. False in a forked child, where no other thread lives on."""
+        return self._thread.is_alive() and not self._stop.is_set()
+
+    def close(self) -> None:
+        """Stops the thread and waits for it."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self._tick()
+
+
+class Engine:
+    """An engine and its ticker; shared by all threads.
+
+    Args:
+        allowed: The operator's limits; of these the stack and the tick matter here.
+    """
+
+    def __init__(self, allowed: OperatorLimits) -> None:
+        self.allowed = allowed
+        self.settings = {**SETTINGS, "max_wasm_stack": allowed.stack_bytes}
+        config = wasmtime.Config()
+        for name, value in self.settings.items():
+            setattr(config, name, value)
+        self.raw = wasmtime.Engine(config)
+        self.ticker = Ticker(self.raw.increment_epoch, allowed.tick_ms / 1000)
+
+    def fingerprint(self) -> bytes:
+        """What compiled code depends on besides the module (clause 2.4). Shape: 32 bytes."""
+        facts = {"wasmtime": version("wasmtime"), "settings": self.settings, "cpu": _cpu()}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
+
+    def require_ticker(self) -> None:
+        """Refuses when deadlines would not come.
+
+        Raises:
+            SandboxError: When the ticker is dead or closed.
+        """
+        if not self.ticker.alive:
+            problem = "expected a running ticker, got a dead one, so no deadline would hold"
+            raise SandboxError("sandbox", problem, "restart the host", Code.INTERNAL)
+
+    def close(self) -> None:
+        """Stops the ticker; calls are refused from then on."""
+        self.ticker.close()
+
+
+def _cpu() -> str:
+    """The processor's features, as far as the system tells."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return f"{platform.machine()} {features}"

@@ -1,0 +1,195 @@
+"""`Sandbox`: the one place where the sandbox's parts are wired together.
+
+    with Sandbox() as sandbox:
+        tokenizer = sandbox.load_tokenizer(plugin, vocabulary)
+        sampler = sandbox.load_sampler(other, vocab_size)
+
+One for each process. Loading is the way of README's picture: admission, first instance, snapshot, program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import wasmtime
+
+from . import abi, sampler, tokenizer
+from .admission import admit, refusal
+from .cache import CodeCache
+from .compiler import CompileError, CompileLimits, compile_module
+from .engine import Engine
+from .errors import AdmissionError, GuestError
+from .instance import Instance, Program
+from .layout import SamplerLayout, TokenizerLayout
+from .limits import Limits, OperatorLimits
+from .snapshot import take
+from .wasm_rewrite import with_global_exports, with_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from .plugin import Plugin
+    from .vocabulary import Vocabulary
+    from .wasm_binary import Module
+
+    Layout = TypeVar("Layout", SamplerLayout, TokenizerLayout)
+
+_SNAPSHOT_FORMAT = 1
+"""Part of a snapshot's cache key: raise it when what is stored, or how it is made, changes."""
+
+
+class _Prepared(NamedTuple):
+    layout: bytes
+    compiled: bytes
+
+
+class Sandbox:
+    """Loads plugins; holds the engine, its ticker and the cache.
+
+    Args:
+        limits: What the operator allows.
+        cache_directory: Where compiled code is kept; by default the user's cache folder.
+        use_cache: Whether it is kept at all.
+        compile_limits: Limits of the compiling child.
+    """
+
+    def __init__(
+        self,
+        limits: OperatorLimits | None = None,
+        *,
+        cache_directory: Path | None = None,
+        use_cache: bool = True,
+        compile_limits: CompileLimits | None = None,
+    ) -> None:
+        self.limits = limits or OperatorLimits()
+        self._compile_limits = compile_limits or CompileLimits()
+        self._cache = CodeCache((cache_directory or CodeCache.default_directory()) if use_cache else None)
+        self._engine = Engine(self.limits)
+        self._fingerprint = self._engine.fingerprint()
+
+    def load_tokenizer(self, plugin: Plugin, vocabulary: Vocabulary) -> tokenizer.TokenizerPlugin:
+        """Admits a tokenizer and gives it the vocabulary.
+
+        Args:
+            plugin: Verified, of role tokenizer.
+            vocabulary: The model's.
+
+        Raises:
+            AdmissionError: Naming the clause.
+        """
+        stream = vocabulary.stream()
+
+        def first_calls(instance: Instance) -> TokenizerLayout:
+            return tokenizer.load_vocabulary(instance, stream)
+
+        def checks(instance: Instance, layout: TokenizerLayout) -> None:
+            tokenizer.check_token_bytes(instance, layout, vocabulary)
+
+        prepared, limits = self._prepare(plugin, "tokenizer", vocabulary.digest(stream), first_calls, checks)
+        layout = TokenizerLayout(*abi.TOKENIZER_LAYOUT.unpack(prepared.layout))
+        program = self._program(plugin, limits, prepared.compiled)
+        return tokenizer.TokenizerPlugin(plugin.name, plugin.sha256, program, layout, vocabulary)
+
+    def load_sampler(self, plugin: Plugin, vocab_size: int) -> sampler.SamplerPlugin:
+        """Admits a sampler.
+
+        Args:
+            plugin: Verified, of role sampler.
+            vocab_size: Logits of the model.
+
+        Raises:
+            AdmissionError: Naming the clause.
+        """
+        prepared, limits = self._prepare(plugin, "sampler", b"", sampler.prepare, lambda _instance, _layout: None)
+        layout = SamplerLayout(*abi.SAMPLER_LAYOUT.unpack(prepared.layout))
+        program = self._program(plugin, limits, prepared.compiled)
+        return sampler.SamplerPlugin(plugin.name, plugin.sha256, program, layout, vocab_size)
+
+    def close(self) -> None:
+        """Stops the ticker; calls of all plugins are refused from then on. Idempotent."""
+        self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _prepare(
+        self,
+        plugin: Plugin,
+        role: str,
+        inputs: bytes,
+        first_calls: Callable[[Instance], Layout],
+        checks: Callable[[Instance, Layout], None],
+    ) -> tuple[_Prepared, Limits]:
+        """Admission, then the snapshot: from the cache, or made anew.
+
+        Args:
+            plugin: What is loaded.
+            role: What it must be.
+            inputs: Digest of what the guest is given besides its own module.
+            first_calls: Brings the first instance into the state that is kept.
+            checks: What must hold of it; runs after the state was taken.
+        """
+        if plugin.role != role:
+            raise refusal(plugin.name, "1.14", f"expected a {role}, got a {plugin.role}")
+        limits = Limits.effective(plugin.limits, self.limits)
+        module = admit(plugin, limits, self.limits)
+        key = self._snapshot_key(plugin.wasm, role, inputs)
+        size = abi.SAMPLER_LAYOUT.size if role == "sampler" else abi.TOKENIZER_LAYOUT.size
+        cached = self._cache.get(key)
+        if cached is not None:
+            return _Prepared(cached[:size], cached[size:]), limits
+        prepared = self._make(plugin, module, limits, first_calls, checks)
+        self._cache.put(key, prepared.layout + prepared.compiled)
+        return prepared, limits
+
+    def _make(
+        self,
+        plugin: Plugin,
+        module: Module,
+        limits: Limits,
+        first_calls: Callable[[Instance], Layout],
+        checks: Callable[[Instance, Layout], None],
+    ) -> _Prepared:
+        first = self._program(plugin, limits, self._compile(plugin.name, with_global_exports(module)))
+        try:
+            with Instance(first) as instance:
+                layout = first_calls(instance)
+                state = take(instance, module)  # clause 5.1, before anything else is asked
+                checks(instance, layout)
+        except GuestError as error:
+            raise refusal(plugin.name, "1.15", error.problem) from error
+        wasm = with_state(module, state, (abi.MEMORY, *abi.EXPORTS[plugin.role]))
+        return _Prepared(layout.pack(), self._compile(plugin.name, wasm))
+
+    def _compile(self, name: str, wasm: bytes) -> bytes:
+        """Compiled code of `wasm`: from the cache, or from the child (clause 2.2)."""
+        key = hashlib.sha256(b"module" + self._fingerprint + hashlib.sha256(wasm).digest()).digest()
+        compiled = self._cache.get(key)
+        if compiled is None:
+            try:
+                compiled = compile_module(wasm, self._engine.settings, self._compile_limits)
+            except CompileError as error:
+                raise refusal(name, error.clause, error.problem) from None
+            self._cache.put(key, compiled)
+        return compiled
+
+    def _snapshot_key(self, wasm: bytes, role: str, inputs: bytes) -> bytes:
+        facts = f"snapshot {_SNAPSHOT_FORMAT} {role} ".encode()
+        return hashlib.sha256(facts + self._fingerprint + hashlib.sha256(wasm).digest() + inputs).digest()
+
+    def _program(self, plugin: Plugin, limits: Limits, compiled: bytes) -> Program:
+        try:
+            return Program.load(plugin.name, plugin.role, self._engine, compiled, limits)
+        except wasmtime.WasmtimeError as error:
+            raise AdmissionError(
+                plugin.name, "2.2", f"compiled code was not accepted: {error}", "clear the compiled-code cache"
+            ) from None

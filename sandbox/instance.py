@@ -1,0 +1,241 @@
+"""One guest in a store of its own: calls with deadlines, errors with names, a deterministic end (README §4).
+
+with Instance(program) as instance:
+    status = instance.call("step", 1)
+    instance.memory.read(offset, 16)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import wasmtime
+
+from . import abi
+from .binding import GuestFunction, bind, export
+from .errors import GuestError, SandboxError
+from .limits import deadline_ticks
+from .memory import GuestMemory
+from .thread_stack import require_stack
+from .wasm_binary import MAX_TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from .engine import Engine
+    from .errors import GuestErrorKind
+    from .limits import Limits
+
+
+_STATUS_NAMES = {int(s): s.name for s in abi.Status}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled module that instances are made of; shared by all threads.
+
+    Args:
+        plugin: Name, for messages.
+        engine: The engine that the module was loaded into.
+        prepared: The module with its (empty) imports resolved.
+        limits: Effective limits.
+        deadlines_ms: Milliseconds that a call of each exported function may take.
+    """
+
+    plugin: str
+    engine: Engine
+    prepared: wasmtime.InstancePre
+    limits: Limits
+    deadlines_ms: Mapping[str, int]
+
+    @classmethod
+    def load(cls, plugin: str, role: str, engine: Engine, compiled: bytes, limits: Limits) -> Program:
+        """Loads compiled code that is trusted already (clause 2.2).
+
+        Raises:
+            wasmtime.WasmtimeError: When it was compiled for another engine.
+        """
+        module = wasmtime.Module.deserialize(engine.raw, compiled)
+        _check_types(module, role)
+        special = {"step": limits.step_ms, "encode": limits.encode_ms, "load": limits.load_ms}
+        deadlines = {name: special.get(name, limits.init_ms) for name in abi.EXPORTS[role]}
+        return cls(plugin, engine, wasmtime.Linker(engine.raw).instantiate_pre(module), limits, deadlines)
+
+
+def _check_types(module: wasmtime.Module, role: str) -> None:
+    """Clause 4.5: wasmtime's own view of the types that calls rely on."""
+    found = {e.name: e.type for e in module.exports}
+    for name, expected in abi.EXPORTS[role].items():
+        kind = found.get(name)
+        shape = (
+            ([str(t) for t in kind.params], [str(t) for t in kind.results])
+            if isinstance(kind, wasmtime.FuncType)
+            else None
+        )
+        if shape != (["i32"] * len(expected.params), ["i32"] * len(expected.results)):
+            raise wasmtime.WasmtimeError(f"compiled module exports {name!r} as {shape}")
+
+
+class Instance:
+    """A fresh instance of a program; used by one thread at a time.
+
+    Args:
+        program: What it runs.
+
+    Raises:
+        SandboxError: When deadlines would not hold, or the thread's stack is too small.
+        GuestError: When it cannot start.
+    """
+
+    __slots__ = ("_dead", "_functions", "_instance", "_lock", "_program", "_store", "memory")
+
+    def __init__(self, program: Program) -> None:
+        program.engine.require_ticker()
+        self._program = program
+        self._lock = threading.Lock()
+        self._dead: str | None = None
+        self._functions: dict[str, GuestFunction] = {}
+        self._store = wasmtime.Store(program.engine.raw)
+        try:
+            self._store.set_limits(  # clause 3.3
+                memory_size=program.limits.memory_bytes,
+                table_elements=program.engine.allowed.table_elements,
+                instances=1,
+                tables=MAX_TABLES,
+                memories=1,
+            )
+            self._store.set_epoch_deadline(deadline_ticks(program.limits.init_ms, program.engine.allowed.tick_ms))
+            self._instance = program.prepared.instantiate(self._store)
+            self.memory = self._open_memory()
+        except (wasmtime.WasmtimeError, wasmtime.Trap) as error:
+            self._store.close()
+            problem = f"could not start an instance: {_one_line(error)}"
+            raise GuestError(
+                program.plugin, "trap", problem, "lower the number of live instances, or check it"
+            ) from None
+
+    @property
+    def program(self) -> Program:
+        """What it runs."""
+        return self._program
+
+    def call(self, name: str, *arguments: int) -> int:
+        """Calls an exported function of the ABI.
+
+        Args:
+            name: Of the function.
+            arguments: i32 values.
+
+        Raises:
+            GuestError: On a trap or a timeout; the instance is dead then (clause 4.3).
+            SandboxError: When it is closed, dead, or in use on another thread.
+        """
+        if not self._lock.acquire(blocking=False):
+            problem = "expected one thread at a time, got a second one"
+            raise SandboxError(f"plugin {self._program.plugin}", problem, "give each thread its own session")
+        try:
+            return self._call(name, arguments)
+        finally:
+            self._lock.release()
+
+    def _call(self, name: str, arguments: tuple[int, ...]) -> int:
+        program = self._program
+        if self._dead is not None:
+            raise SandboxError(
+                f"plugin {program.plugin}", f"expected a live instance, got {self._dead}", "start a new one"
+            )
+        program.engine.require_ticker()
+        require_stack(program.engine.allowed.stack_bytes)
+        function = self._functions.get(name) or self._bind(name)
+        try:
+            return function(*arguments)
+        except wasmtime.Trap as trap:
+            raise self._trapped(name, trap) from None
+        except wasmtime.WasmtimeError as error:
+            self.fail("one that failed")
+            raise GuestError(program.plugin, "trap", f"{name} could not run: {_one_line(error)}") from None
+
+    def fail(self, reason: str) -> None:
+        """Marks the instance dead: clause 4.3."""
+        self._dead = reason
+
+    def guest_error(self, name: str, status: int, error_at: int, error_capacity: int) -> GuestError:
+        """What an error status means, with the guest's own words (clause 4.6).
+
+        Args:
+            name: Of the function that answered.
+            status: Negative.
+            error_at: Offset of the error area.
+            error_capacity: Its size in bytes.
+        """
+        self.fail("one that reported an error")
+        text = self.memory.read(error_at, error_capacity).split(b"\0", 1)[0].decode(errors="replace")
+        known = _STATUS_NAMES.get(status, f"status {status:#x}")
+        kind: GuestErrorKind = "empty" if status == abi.Status.ERROR_EMPTY else "error"
+        said = f': "{text}"' if text else ""
+        return GuestError(
+            self._program.plugin, kind, f"{name} answered {known}{said}", "change the request, or the plugin"
+        )
+
+    def close(self) -> None:
+        """Ends the instance and gives its memory back; waits for a call that is running. Idempotent."""
+        with self._lock:
+            self._dead = "a closed one"
+            self._functions.clear()
+            self.memory.close()
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def global_bytes(self, name: str, layout: str) -> bytes:
+        """The value of an exported global as little-endian bytes.
+
+        Args:
+            name: Of the export.
+            layout: Its `struct` format: "<i", "<q", "<f" or "<d".
+        """
+        found = export(self._store, self._instance, name)
+        if not isinstance(found, wasmtime.Global):
+            raise TypeError(f"expected a global {name!r}, got {found!r}")
+        return struct.pack(layout, found.value(self._store))
+
+    def _open_memory(self) -> GuestMemory:
+        memory = export(self._store, self._instance, abi.MEMORY)
+        if not isinstance(memory, wasmtime.Memory):
+            raise wasmtime.WasmtimeError("no memory is exported")
+        address = ctypes.addressof(memory.data_ptr(self._store).contents)
+        return GuestMemory(address, memory.data_len(self._store))
+
+    def _bind(self, name: str) -> GuestFunction:
+        function = export(self._store, self._instance, name)
+        if not isinstance(function, wasmtime.Func):
+            raise wasmtime.WasmtimeError(f"{name} is not a function")
+        ticks = deadline_ticks(self._program.deadlines_ms[name], self._program.engine.allowed.tick_ms)
+        self._functions[name] = bind(self._store, function, ticks)
+        return self._functions[name]
+
+    def _trapped(self, name: str, trap: wasmtime.Trap) -> GuestError:
+        code = trap.trap_code
+        if code is wasmtime.TrapCode.INTERRUPT:
+            self.fail("one that ran out of time")
+            problem = f"{name} took longer than {self._program.deadlines_ms[name]} ms"
+            return GuestError(self._program.plugin, "timeout", problem, "raise the limit, or fix the plugin")
+        self.fail("one that trapped")
+        what = code.name.lower().replace("_", " ") if code is not None else _one_line(trap)
+        return GuestError(self._program.plugin, "trap", f"{name} trapped: {what}")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,122 @@
+"""The host's own sampler in float64: what PASS and EDITED go through, and the reference of the `standard` guest.
+
+The chain, in this order:
+
+    logit bias → repetition penalty → presence and frequency penalty → greedy (temperature 0)
+    → top-k → divide by temperature → top-p → min-p → draw
+
+* NaN counts as -inf; +inf wins over everything finite; a row without a candidate is an `EmptyError`.
+* Survivors stand in descending order of logit, ties by id; at least one survives each filter.
+* Parameters are rounded to float32 first, as the row carries them (clause 8.4).
+
+    sample(logits, params, history, prompt_length, random_word)   # token id
+
+Sources: repetition penalty: Keskar et al., arXiv:1909.05858 §4.1 with the sign rule of later practice; top-p: Holtzman
+et al., arXiv:1904.09751; min-p: Nguyen et al., arXiv:2407.01082.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .randomness import unit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .params import SamplingParams
+
+
+class EmptyError(Exception):
+    """No token can be drawn: all are masked, or no logit is a number."""
+
+
+def sample(
+    logits: NDArray[np.float32],
+    params: SamplingParams,
+    history: NDArray[np.uint32],
+    prompt_length: int,
+    random_word: int,
+) -> int:
+    """Draws a token.
+
+    Args:
+        logits: Shape: (vocabulary,), float32; not changed.
+        params: Of the request.
+        history: Prompt ids, then generated ids. Shape: (n,), uint32.
+        prompt_length: How many of them came from the prompt.
+        random_word: u64 of randomness.
+
+    Raises:
+        EmptyError: When there is no candidate.
+    """
+    scores = processed(logits, params, history, prompt_length)
+    best = int(scores.argmax())
+    if scores[best] == -np.inf:
+        raise EmptyError
+    if params.temperature == 0:
+        return best
+    ids = _top_k(scores, params.top_k)
+    weights = _weights(scores[ids], float(np.float32(params.temperature)))
+    weights = _min_p(_top_p(weights, float(np.float32(params.top_p))), float(np.float32(params.min_p)))
+    cumulative = np.cumsum(weights)
+    drawn = int(np.searchsorted(cumulative, unit(random_word) * cumulative[-1], side="right"))
+    return int(ids[min(drawn, len(weights) - 1)])
+
+
+def processed(
+    logits: NDArray[np.float32], params: SamplingParams, history: NDArray[np.uint32], prompt_length: int
+) -> NDArray[np.float64]:
+    """The logits after bias and penalties. Shape: as `logits`, float64; -inf where NaN."""
+    scores = logits.astype(np.float64)
+    np.nan_to_num(scores, copy=False, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    for token, bias in params.logit_bias:
+        scores[token] = scores[token] + float(np.float32(bias)) if bias > -np.inf else -np.inf
+    penalty = float(np.float32(params.repetition_penalty))
+    if penalty != 1:
+        seen = np.unique(history)
+        values = scores[seen]
+        with np.errstate(over="ignore"):
+            scores[seen] = np.where(values > 0, values / penalty, values * penalty)
+    if params.presence_penalty or params.frequency_penalty:
+        seen, counts = np.unique(history[prompt_length:], return_counts=True)
+        scores[seen] -= float(np.float32(params.presence_penalty))
+        scores[seen] -= counts * float(np.float32(params.frequency_penalty))
+    return scores
+
+
+def _top_k(scores: NDArray[np.float64], top_k: int) -> NDArray[np.intp]:
+    """Candidates in descending order of score, ties by id: all, or the first `top_k`."""
+    if 0 < top_k < len(scores):
+        least = np.partition(scores, len(scores) - top_k)[len(scores) - top_k]
+        ids = np.flatnonzero(scores >= least)
+    else:
+        top_k = len(scores)
+        ids = np.flatnonzero(scores > -np.inf)
+    ordered: NDArray[np.intp] = ids[np.argsort(-scores[ids], kind="stable")]
+    kept = ordered[:top_k]
+    return kept[scores[kept] > -np.inf]
+
+
+def _weights(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """Unnormalised softmax of scores in descending order; the first weight is 1."""
+    if scores[0] == np.inf:
+        return np.where(scores == np.inf, 1.0, 0.0)
+    with np.errstate(over="ignore", under="ignore"):
+        weights: NDArray[np.float64] = np.exp((scores - scores[0]) / temperature)
+    return weights
+
+
+def _top_p(weights: NDArray[np.float64], top_p: float) -> NDArray[np.float64]:
+    """The shortest prefix whose probability reaches `top_p`."""
+    if top_p >= 1:
+        return weights
+    cumulative = np.cumsum(weights)
+    return weights[: int(np.searchsorted(cumulative, top_p * cumulative[-1], side="left")) + 1]
+
+
+def _min_p(weights: NDArray[np.float64], min_p: float) -> NDArray[np.float64]:
+    """What has at least `min_p` of the first one's probability; a prefix, because weights descend."""
+    return weights[: max(int(np.count_nonzero(weights >= min_p * weights[0])), 1)]

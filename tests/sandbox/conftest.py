@@ -1,0 +1,142 @@
+"""Small guests in WebAssembly text, and what the sandbox's tests share.
+
+A guest is the text of some module fields. `build_guest` adds the well-behaved fields of `sampler.wat` or `tokenizer.wat`
+that the text does not define itself, so that a hostile guest's file holds nothing but its hostility.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+import wasmtime
+
+from sealhost.sandbox import OperatorLimits, Sandbox, Vocabulary
+
+HERE = Path(__file__).parent
+VOCABULARY_SIZE = 260
+BOS, EOS, UNKNOWN, UNUSED = 256, 257, 258, 259
+
+SAMPLER_LAYOUT = {
+    "size": 64, "minor": 0, "max_rows": 1, "vocab_capacity": 512, "logits": 4096, "logits_stride": 4096,
+    "rows": 8192, "results": 8320, "history": 8448, "history_capacity": 64, "bias": 8704, "bias_capacity": 8,
+    "config": 9216, "config_capacity": 128, "error": 10240, "error_capacity": 128,
+}  # fmt: skip
+TOKENIZER_LAYOUT = {
+    "size": 32, "minor": 0, "input": 8192, "input_capacity": 4096, "output": 12288, "output_capacity": 8192,
+    "error": 24576, "error_capacity": 256,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GuestLimits:
+    memory_bytes: int = 1 << 20
+    init_ms: int = 200
+    load_ms: int = 200
+    step_ms: int = 50
+    encode_ms: int = 50
+
+
+@dataclass(frozen=True)
+class Guest:
+    """Stands in for a verified plugin."""
+
+    wasm: bytes
+    role: str
+    name: str = "guest"
+    abi: int = 1
+    tier: str = ""
+    limits: GuestLimits = field(default_factory=GuestLimits)
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.wasm).hexdigest()
+
+
+def _escaped(raw: bytes) -> str:
+    return "".join(f"\\{byte:02x}" for byte in raw)
+
+
+def _layout_field(role: str, changes: dict[str, int]) -> str:
+    layout = (SAMPLER_LAYOUT if role == "sampler" else TOKENIZER_LAYOUT) | changes
+    return f'(data (i32.const 64) "{_escaped(struct.pack(f"<{len(layout)}I", *layout.values()))}")'
+
+
+def _fields(text: str) -> list[str]:
+    """The top-level parenthesised fields of a text; semicolon comments are dropped."""
+    text = re.sub(r";;.*", "", text)
+    fields, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        if character == "(":
+            start = at if depth == 0 else start
+            depth += 1
+        elif character == ")":
+            depth -= 1
+            if depth == 0:
+                fields.append(text[start : at + 1])
+    return fields
+
+
+def wat_guest(role: str, text: str = "", **layout: int) -> bytes:
+    own = set(re.findall(r'export "([^"]+)"', text))
+    defaults = [
+        f
+        for f in _fields((HERE / f"{role}.wat").read_text())
+        if not own & set(re.findall(r'export "([^"]+)"', f))
+    ]
+    memory = '(memory (export "memory") 2 2)'
+    parts = [*([] if "(memory" in text else [memory]), *defaults, text, _layout_field(role, layout)]
+    return bytes(wasmtime.wat2wasm("(module\n" + "\n".join(parts) + "\n)"))
+
+
+@pytest.fixture(scope="session")
+def build_guest() -> Callable[..., Guest]:
+    def build(role: str, text: str = "", *, limits: GuestLimits | None = None, **layout: int) -> Guest:
+        return make_guest(role, wat_guest(role, text, **layout), limits)
+
+    return build
+
+
+def make_guest(role: str, wasm: bytes, limits: GuestLimits | None = None) -> Guest:
+    return Guest(wasm, role, tier="full" if role == "sampler" else "", limits=limits or GuestLimits())
+
+
+@pytest.fixture(scope="session")
+def guest_of_bytes() -> Callable[..., Guest]:
+    return make_guest
+
+
+@pytest.fixture(scope="session")
+def guest_limits() -> type[GuestLimits]:
+    return GuestLimits
+
+
+@pytest.fixture(scope="session")
+def byte_vocabulary() -> Vocabulary:
+    """Ids 0 to 255 are the bytes; then BOS, EOS, unknown, unused."""
+    specials = (b"<s>", b"</s>", b"<unk>", b"<unused>")
+    texts = tuple(bytes((b,)) for b in range(256)) + specials
+    types = np.array([1] * 256 + [3, 3, 2, 5], dtype=np.uint8)
+    return Vocabulary(
+        model="gpt2", pre="bytes", texts=texts, types=types, scores=np.zeros(len(texts), np.float32),
+        merges=(b"a b",), bos=BOS, eos=EOS, unknown=UNKNOWN, add_bos=True, add_eos=False, add_space_prefix=False,
+        token_bytes=texts,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def sandbox_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sandbox") / "cache"
+
+
+@pytest.fixture(scope="session")
+def sandbox(sandbox_cache: Path) -> Iterator[Sandbox]:
+    """One for the whole session, as in production; limits are short so that hostile guests cost little time."""
+    with Sandbox(OperatorLimits(memory_bytes=1 << 20, table_elements=1000), cache_directory=sandbox_cache) as made:
+        yield made

@@ -1,0 +1,33 @@
+;; A well-behaved tokenizer: one id for each byte; BOS (256) when asked for. Refuses to work before it has been loaded.
+;; Its areas are those of TOKENIZER_LAYOUT in conftest.py.
+(global $loaded (mut i32) (i32.const 0))
+(func (export "sealhost_tokenizer_v1") (result i32) (i32.const 0))
+(func (export "layout") (result i32) (i32.const 64))
+(func (export "load") (param $length i32) (param $final i32) (result i32)
+  (global.set $loaded (i32.add (global.get $loaded) (local.get $length)))
+  (i32.const 0))
+(func (export "encode") (param $length i32) (param $flags i32) (result i32)
+  (local $i i32) (local $out i32)
+  (if (i32.eqz (global.get $loaded)) (then (return (i32.const -0x40000003))))
+  (local.set $out (i32.const 12288))
+  (if (i32.and (local.get $flags) (i32.const 1)) (then
+    (i32.store (local.get $out) (i32.const 256))
+    (local.set $out (i32.add (local.get $out) (i32.const 4)))))
+  (if (i32.gt_u (local.get $length) (i32.const 2047)) (then (return (i32.sub (i32.const 0) (local.get $length)))))
+  (block $done (loop $next
+    (br_if $done (i32.ge_u (local.get $i) (local.get $length)))
+    (i32.store (local.get $out) (i32.load8_u offset=8192 (local.get $i)))
+    (local.set $out (i32.add (local.get $out) (i32.const 4)))
+    (local.set $i (i32.add (local.get $i) (i32.const 1)))
+    (br $next)))
+  (i32.shr_u (i32.sub (local.get $out) (i32.const 12288)) (i32.const 2)))
+(func (export "token_bytes") (param $first i32) (param $count i32) (result i32)
+  (local $i i32) (local $at i32) (local $is_byte i32)
+  (local.set $at (i32.shl (local.get $count) (i32.const 2)))
+  (loop $next
+    (local.set $is_byte (i32.lt_u (i32.add (local.get $first) (local.get $i)) (i32.const 256)))
+    (i32.store offset=12288 (i32.shl (local.get $i) (i32.const 2)) (local.get $is_byte))
+    (i32.store8 offset=12288 (local.get $at) (i32.add (local.get $first) (local.get $i)))
+    (local.set $at (i32.add (local.get $at) (local.get $is_byte)))
+    (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $count))))
+  (local.get $at))
