@@ -1,0 +1,96 @@
+"""Prints what a verb found out: one JSON object for a program, a line for each fact for a person.
+
+Rules
+* Nothing wraps and nothing is coloured when standard output is no terminal.
+* A refusal passes through; with `--json` a program gets it in its own language too, and `main` prints the line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ...signing import IntegrityError, SealhostError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def answering(*, as_json: bool, **failed: Any) -> Iterator[None]:
+    """Runs a verb's body.
+
+    Args:
+        as_json: Print a refusal as `{"error": {…}}` on standard output before it passes.
+        failed: Further fields of that object.
+    """
+    try:
+        yield
+    except SealhostError as error:
+        if as_json:
+            _print_json({**failed, "error": _error_facts(error)})
+        raise
+
+
+def _error_facts(error: SealhostError) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "code": str(error.code),
+        "exit_code": int(error.exit_code),
+        "where": error.where,
+        "problem": error.problem,
+        "remedy": error.remedy,
+    }
+    if isinstance(error, IntegrityError):
+        facts |= {"changed": list(error.changed), "missing": list(error.missing), "extra": list(error.extra)}
+    return facts
+
+
+def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
+    """One JSON object, or a line for each fact; plugins get a line each."""
+    if as_json:
+        _print_json(facts)
+        return
+    for label, value in facts.items():
+        if label == "plugins":
+            for plugin in value:
+                print_fact("plugin", _describe_plugin(plugin))
+        else:
+            print_fact(label.replace("_", " "), _describe(value))
+
+
+def _describe_plugin(plugin: dict[str, Any]) -> str:
+    limits = ", ".join(f"{field} {number:,}" for field, number in plugin["limits"].items() if number)
+    digest = f"sha256 {plugin['sha256']}, " if "sha256" in plugin else ""
+    return f"{plugin['role']} {plugin['name']}, {digest}abi {plugin['abi']}, {limits}"
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return str(value)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    # ASCII: a hostile file name can neither break the reader's decoder nor steer a terminal
+    print(json.dumps(value))
+
+
+def print_fact(label: str, value: str) -> None:
+    """One line: a label and what it stands for."""
+    _console().print(Text.assemble((f"{label:<16}", "bold"), value), soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """One line of text."""
+    _console().print(Text(text), soft_wrap=True)
+
+
+def _console() -> Console:
+    """Standard output as it is now: callers and tests may replace it."""
+    return Console(highlight=False, markup=False, emoji=False)

@@ -1,0 +1,98 @@
+"""What `pack` gathers from the command line: a checked GGUF file, plugins, a template, documents.
+
+Rules
+* A cut or unreadable GGUF file is refused here, before anything is written.
+* Plugins are named (the reference ones of sealhost) or given as a path; both have a declaration beside them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...signing import Code, SealError
+from ...signing.declaration import PluginSource, read_input, read_plugin
+from ...signing.limits import MAX_DOCUMENT_BYTES, MAX_TEMPLATE_BYTES
+from ...signing.pack import NO_TEMPLATE, Template
+from ..errors import UsageError
+from ..weights.gguf import GgufFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_REFERENCE_FOLDERS = {"tokenizer": "tokenizers", "sampler": "samplers"}
+
+
+def chat_template_of(model: Path) -> str | None:
+    """Reads a GGUF file's structure, and so refuses a cut one before anything is written.
+
+    Raises:
+        SealhostError: E_GGUF, E_IO.
+    """
+    try:
+        if not model.is_file():  # a FIFO would keep us waiting
+            raise SealError(Code.IO, str(model), "expected a GGUF file, got nothing of that name", "check the path")
+        with model.open("rb") as file, _mapped(file.fileno(), model.stat().st_size) as data:
+            value = GgufFile.parse(data).metadata.get("tokenizer.chat_template")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise SealError(Code.IO, str(model), f"cannot read: {reason}", "check the path and the rights") from error
+    return value if isinstance(value, str) else None
+
+
+@contextlib.contextmanager
+def _mapped(descriptor: int, size: int) -> Iterator[memoryview]:
+    """A read-only view of a file; an empty file cannot be mapped."""
+    if size == 0:
+        yield memoryview(b"")
+        return
+    memory = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+    try:
+        with memoryview(memory) as view:
+            yield view
+    finally:
+        with contextlib.suppress(BufferError):  # a parsed array may still point into it; it goes with that
+            memory.close()
+
+
+def template_for(own: str | None, replacement: Path | None) -> Template:
+    """The bundle's template and how it relates to the GGUF's own (signing/README.md, clause 2.8)."""
+    if replacement is None:
+        return NO_TEMPLATE if own is None else Template("same", own)
+    try:
+        text = read_input(replacement, MAX_TEMPLATE_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"expected UTF-8, got an invalid byte at offset {error.start}"
+        raise SealError(Code.TEMPLATE, str(replacement), problem, "save the template as UTF-8") from error
+    if own is None:
+        return Template("added", text)
+    return Template("same" if text == own else "replaced", text)
+
+
+def read_document(path: Path) -> tuple[str, bytes]:
+    """File name and bytes of a document that travels with the bundle."""
+    return path.name, read_input(path, MAX_DOCUMENT_BYTES)
+
+
+def find_plugin(spec: str, role: str) -> PluginSource:
+    """A reference plugin by name, or the module at a path that ends in .wasm.
+
+    Raises:
+        SealhostError: E_USAGE (unknown name, a plugin of another role), E_IO, E_PLUGIN.
+    """
+    path = Path(spec)
+    if path.suffix != ".wasm":
+        shelf = Path(str(resources.files("sealhost.plugins"))) / _REFERENCE_FOLDERS[role]
+        known = sorted(module.parent.name for module in shelf.glob("*/plugin.wasm"))
+        if spec not in known:
+            problem = f"expected a {role} among {', '.join(known) or 'none that is built'}, got {spec!r}"
+            raise UsageError(f"--{role}", problem, "name one of them or give the path of a .wasm file")
+        path = shelf / spec / "plugin.wasm"
+    plugin = read_plugin(path)
+    if plugin.role != role:
+        problem = f"expected a plugin of role {role}, got a {plugin.role}"
+        raise UsageError(f"--{role}", problem, f"give it as --{plugin.role}")
+    return plugin

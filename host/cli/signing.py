@@ -1,0 +1,238 @@
+"""The publisher's and the operator's verbs for bundles: keygen, pack, sign, verify, inspect.
+
+Rules
+* A verb raises SealhostError and prints nothing about it; `main` prints the one line and chooses the exit code.
+  With `--json` it also prints `{"error": {…}}` to standard output, for the program that reads there.
+* Facts go to standard output, progress to standard error, and only when a person is looking.
+* The signer is imported by the verbs that sign, so that `serve` never holds it.
+
+Example:
+    verify(Path("smollm2"), keys=Path("keys"), json=True)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from ...signing import DirectoryTrust
+from ...signing import audit as audit_bundle
+from ...signing import inspect as inspect_bundle
+from .facts import answering, print_facts, say
+from .passphrase import read_passphrase
+from .places import trust_store
+from .progress import progress_bar
+
+app = App(name="signing", help="Make, sign, verify and look into bundles.")
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
+PassphraseFd = Annotated[
+    int | None, Parameter(name="--passphrase-fd", help="Read the passphrase from this open descriptor.")
+]
+Keys = Annotated[
+    Path | None,
+    Parameter(name="--keys", env_var="SEALHOST_KEYS", help="Folder with the trusted *.pub files."),
+]
+
+
+@app.command
+def keygen(
+    name: str,
+    /,
+    *,
+    out: Path = Path(),
+    passphrase_fd: PassphraseFd = None,
+    no_passphrase: Annotated[bool, Parameter(negative="", help="Leave the private key unencrypted.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a key pair: NAME.key (encrypted, to keep secret) and NAME.pub (to hand out).
+
+    Args:
+        name: File name of the pair, without suffix.
+        out: Folder to write to.
+        passphrase_fd: Descriptor with the passphrase; else SEALHOST_PASSPHRASE, else you are asked.
+        no_passphrase: Leave the private key unencrypted.
+        json: Print one JSON object.
+    """
+    from ...signing.keys import write_key_pair  # noqa: PLC0415 — only verbs that handle private keys load this
+
+    with answering(as_json=json):
+        private, public = out / f"{name}.key", out / f"{name}.pub"
+        passphrase = None
+        if not no_passphrase:
+            passphrase = read_passphrase(private.name, descriptor=passphrase_fd, confirm=True)
+        key = write_key_pair(out, name, passphrase=passphrase)
+        facts = {
+            "key_id": key.key_id,
+            "private_key": str(private),
+            "public_key": str(public),
+            "encrypted": passphrase is not None,
+        }
+        print_facts(facts, as_json=json)
+        if not json:
+            say(f"keep {private.name} secret; operators who trust you put {public.name} into their keys folder")
+
+
+@app.command
+def pack(  # noqa: PLR0913 — one parameter for each option of the command line
+    model: Path,
+    /,
+    *,
+    out: Path,
+    name: str,
+    version: int,
+    tokenizer: str = "bpe",
+    sampler: list[str] | None = None,
+    template: Path | None = None,
+    document: list[Path] | None = None,
+    json: Json = False,
+) -> None:
+    """Make a bundle, ready to be signed, from a GGUF file and plugins.
+
+    Args:
+        model: The GGUF file.
+        out: Directory to make; it must not exist.
+        name: The bundle's name.
+        version: At least 1, higher for each release.
+        tokenizer: A reference plugin's name, or the path of a .wasm with a .toml beside it.
+        sampler: The same for samplers; may be given several times, the first is the default. [default: standard]
+        template: Chat template to use instead of the GGUF's own.
+        document: Licence, model card or the like to carry along; may be given several times.
+        json: Print one JSON object.
+    """
+    from ...signing import pack as signing_pack  # noqa: PLC0415 — only verbs that publish load this
+    from . import packing  # noqa: PLC0415 — see above
+
+    with answering(as_json=json):
+        own = packing.chat_template_of(model)
+        plugins = [
+            packing.find_plugin(tokenizer, "tokenizer"),
+            *(packing.find_plugin(one, "sampler") for one in sampler or ["standard"]),
+        ]
+        with progress_bar("packing") as progress:
+            packed = signing_pack.pack(
+                out,
+                name=name,
+                version=version,
+                model=model,
+                plugins=plugins,
+                template=packing.template_for(own, template),
+                documents=[packing.read_document(path) for path in document or []],
+                progress=progress,
+            )
+        facts = {
+            "bundle": str(out),
+            "name": packed.manifest.name,
+            "version": packed.manifest.version,
+            "digest": packed.digest,
+            "template": packed.manifest.template,
+            "files": len(packed.manifest.files),
+            "bytes": packed.bytes,
+        }
+        print_facts(facts, as_json=json)
+        if not json:
+            say(f"next: sealhost sign {out} --key NAME.key")
+
+
+@app.command
+def sign(bundle: Path, /, *, key: Path, passphrase_fd: PassphraseFd = None, json: Json = False) -> None:
+    """Check a bundle as a verifier would, then add your signature.
+
+    Args:
+        bundle: The bundle's directory.
+        key: Private key, as keygen wrote it.
+        passphrase_fd: Descriptor with the passphrase; else SEALHOST_PASSPHRASE, else you are asked.
+        json: Print one JSON object.
+    """
+    from ...signing.keys import (  # noqa: PLC0415 — only verbs that handle private keys load this
+        is_encrypted,
+        parse_private_key,
+        read_private_key_file,
+    )
+    from ...signing.sign import sign_bundle  # noqa: PLC0415 — see above
+
+    with answering(as_json=json):
+        data = read_private_key_file(key)
+        passphrase = None
+        if is_encrypted(data):
+            passphrase = read_passphrase(key.name, descriptor=passphrase_fd, confirm=False)
+        private_key = parse_private_key(data, passphrase, key.name)
+        with progress_bar("checking") as progress:
+            signed = sign_bundle(bundle, private_key, progress=progress)
+        facts = {"bundle": str(bundle), "signature": signed.path, "key_id": signed.key_id, "digest": signed.digest}
+        print_facts(facts, as_json=json)
+
+
+@app.command
+def verify(
+    bundle: Path,
+    /,
+    *,
+    keys: Keys = None,
+    full: Annotated[bool, Parameter(negative="", help="Also check the weights' flat digest.")] = False,
+    json: Json = False,
+) -> None:
+    """Check a bundle's signature and every byte of it.
+
+    Args:
+        bundle: The bundle's directory.
+        keys: Folder with the trusted *.pub files; without it your own trust store.
+        full: Also check the weights' flat digest, which takes one core some seconds per 10 GB.
+        json: Print one JSON object.
+    """
+    with answering(as_json=json, verified=False):
+        trust = DirectoryTrust(keys if keys is not None else trust_store())
+        with progress_bar("verifying") as progress:
+            outcome = audit_bundle(bundle, trust, full=full, progress=progress)
+        digests = {entry.path: entry.sha256 for entry in outcome.manifest.files}
+        facts: dict[str, Any] = {
+            "verified": True,
+            "bundle": str(bundle),
+            "kind": outcome.manifest.kind,
+            "name": outcome.manifest.name,
+            "version": outcome.manifest.version,
+            "digest": outcome.digest,
+            "signers": list(outcome.signers),
+            "template": outcome.manifest.template,
+            "plugins": [
+                {
+                    "name": plugin.name,
+                    "role": plugin.role,
+                    "sha256": digests[plugin.path],
+                    "abi": plugin.abi,
+                    "tier": plugin.tier,
+                    "limits": msgspec.to_builtins(plugin.limits),
+                }
+                for plugin in outcome.manifest.plugins
+            ],
+            "files": len(outcome.manifest.files),
+            "bytes": outcome.report.bytes,
+            "seconds": round(outcome.report.seconds, 6),
+        }
+        print_facts(facts, as_json=json)
+
+
+@app.command
+def inspect(bundle: Path, /, *, json: Json = False) -> None:
+    """Show what a bundle claims about itself. Nothing of it is VERIFIED.
+
+    Args:
+        bundle: The bundle's directory.
+        json: Print one JSON object.
+    """
+    with answering(as_json=json):
+        facts = inspect_bundle(bundle)
+        if json:
+            print_facts(facts, as_json=True)
+            return
+        manifest = facts["manifest"]
+        say("UNVERIFIED: this is what the bundle claims, nobody has checked it; use `sealhost verify`")
+        rows: dict[str, Any] = {field: manifest[field] for field in ("kind", "name", "version", "template")}
+        rows |= {"digest": facts["digest"], "claimed signers": facts["claimed_signers"] or "none"}
+        rows |= {"plugins": manifest["plugins"]}
+        print_facts(rows, as_json=False)
+        for entry in manifest["files"]:
+            say(f"  {entry['role']:<9} {entry['size']:>14,} bytes  {entry['path']}")
