@@ -1,0 +1,245 @@
+"""The loader: order, release of bytes, and nothing left open when something fails."""
+
+from __future__ import annotations
+
+import mmap
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sealhost.host.config import EngineConfig
+from sealhost.host.errors import HostError, UsageError, WeightsError
+from sealhost.host.weights.kv_size import KvSize, block_bytes
+from sealhost.host.weights.loader import load
+from sealhost.kernels.backend import DecoderSpec, Role, RopeStyle
+from sealhost.kernels.errors import FormatError
+from sealhost.signing import VerifiedWeights
+
+STRING, ARRAY, U32 = 8, 9, 4
+
+
+class RecordingBackend:
+    """A backend that keeps a copy of what it is given, and fails where it is told to."""
+
+    name = "recording"
+
+    def __init__(self, fail_at: str = "") -> None:
+        self.fail_at = fail_at
+        self.put_names: list[str] = []
+        self.data: dict[str, bytes] = {}
+        self.closed = 0
+        self.finished: dict[str, int] = {}
+        self.memory_bytes = {"weights": 1}
+
+    def builder(self, spec, *, threads):
+        self.spec, self.threads = spec, threads
+        return self
+
+    def put(self, role, layer, tensor):
+        if tensor.name == self.fail_at:
+            raise FormatError("expected another shape")
+        assert not tensor.data.flags.writeable
+        self.put_names.append(tensor.name)
+        self.data[tensor.name] = tensor.data.tobytes()
+
+    def finish(self, **limits):
+        if self.fail_at == "finish":
+            raise FormatError("expected a tensor")
+        self.finished = limits
+        return self
+
+    def close(self):
+        self.closed += 1
+
+
+class FakePlugins:
+    """A sandbox whose loading can fail."""
+
+    def __init__(self, fail: bool = False) -> None:
+        self.fail = fail
+
+    def load_tokenizer(self, plugin, vocabulary):
+        return SimpleNamespace(name=plugin.name, words=len(vocabulary.texts))
+
+    def load_sampler(self, plugin, vocab_size):
+        if self.fail:
+            raise HostError("E_PLUGIN", plugin.name, "expected a good guest", "use another")
+        return SimpleNamespace(name=plugin.name, vocab=vocab_size)
+
+
+class CountingWeights(VerifiedWeights):
+    """Real weights that note what is released."""
+
+    __slots__ = ("closed", "ranges")
+
+    def __init__(self, raw: bytes) -> None:
+        memory = mmap.mmap(-1, len(raw), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory[:] = raw
+        super().__init__(memory)
+        self.ranges: list[tuple[int, int]] = []
+        self.closed = 0
+
+    def release(self, start, stop):
+        self.ranges.append((start, stop))
+        super().release(start, stop)
+
+    def close(self):
+        self.closed += 1
+        super().close()
+
+
+def plugin(name, role):
+    return SimpleNamespace(name=name, role=role)
+
+
+def bundle_of(raw, *, template=None, plugins=None):
+    return SimpleNamespace(
+        weights=CountingWeights(raw),
+        template=template,
+        plugins=plugins or (plugin("bpe", "tokenizer"), plugin("first", "sampler"), plugin("second", "sampler")),
+        manifest=SimpleNamespace(name="tiny", version=1),
+        digest="ab" * 32,
+    )
+
+
+@pytest.fixture(scope="module")
+def raw(tiny_llama):
+    return tiny_llama({"tokenizer.chat_template": (STRING, "from the file")}).build()
+
+
+def test_every_tensor_is_handed_over_once_in_file_order_with_its_bytes(raw, tiny_llama):
+    bundle, backend = bundle_of(raw), RecordingBackend()
+    seen = []
+    loaded = load(bundle, FakePlugins(), backend, EngineConfig(threads=3), progress=lambda *done: seen.append(done))
+    plan = tiny_llama()
+    assert backend.put_names == [one.name for one in plan.tensors]
+    assert backend.data == {one.name: one.data for one in plan.tensors}
+    assert backend.threads == 3
+    assert loaded.spec is backend.spec
+    assert len(seen) == len(plan.tensors)
+    assert seen[-1][0] == seen[-1][1]
+
+
+def test_bytes_are_released_right_behind_the_reader_and_the_weights_closed(raw):
+    bundle = bundle_of(raw)
+    load(bundle, FakePlugins(), RecordingBackend(), EngineConfig())
+    ranges = bundle.weights.ranges
+    assert ranges[0][0] == 0
+    assert all(
+        start % mmap.PAGESIZE == 0 and start <= before[1]
+        for (start, _), before in zip(ranges[1:], ranges, strict=False)
+    )
+    assert ranges[-1][1] > len(raw) - mmap.PAGESIZE
+    assert bundle.weights.closed == 1
+
+
+def test_what_came_in_the_bundle_is_there(raw):
+    loaded = load(bundle_of(raw), FakePlugins(), RecordingBackend(), EngineConfig(max_sequences=2))
+    assert loaded.tokenizer.words == 8
+    assert list(loaded.samplers) == ["first", "second"]
+    assert loaded.end_ids == {0, 1}
+    assert (loaded.context, loaded.kv_blocks) == (64, 8)
+    assert (loaded.name, loaded.digest) == ("tiny", "ab" * 32)
+    assert loaded.report.total_s >= loaded.report.parse_s > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("from the bundle", "from the bundle"), (None, "from the file"), ("", "")]
+)
+def test_the_bundles_template_wins_over_the_files_own(raw, given, expected):
+    assert load(bundle_of(raw, template=given), FakePlugins(), RecordingBackend(), EngineConfig()).template == expected
+
+
+def test_closing_is_passed_on(raw):
+    backend = RecordingBackend()
+    with load(bundle_of(raw), FakePlugins(), backend, EngineConfig()):
+        assert backend.closed == 0
+    assert backend.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("backend", "plugins", "error", "words"),
+    [
+        (
+            RecordingBackend("blk.0.ffn_up.weight"),
+            FakePlugins(),
+            WeightsError,
+            "blk.0.ffn_up.weight: expected another shape",
+        ),
+        (RecordingBackend("finish"), FakePlugins(), WeightsError, "expected a tensor"),
+        (RecordingBackend(), FakePlugins(fail=True), HostError, "expected a good guest"),
+    ],
+)
+def test_a_failure_anywhere_closes_the_weights_and_the_model(raw, backend, plugins, error, words):
+    bundle = bundle_of(raw)
+    with pytest.raises(error, match=words):
+        load(bundle, plugins, backend, EngineConfig())
+    assert bundle.weights.closed == 1
+    assert backend.closed == (1 if backend.finished else 0)
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [
+        (plugin("only", "sampler"),),
+        (plugin("only", "tokenizer"),),
+        (plugin("a", "tokenizer"), plugin("b", "tokenizer"), plugin("c", "sampler")),
+    ],
+)
+def test_a_bundle_without_its_plugins_is_refused_before_any_work(raw, plugins):
+    backend = RecordingBackend()
+    with pytest.raises(HostError, match="E_PLUGIN tiny: expected one tokenizer and at least one sampler"):
+        load(bundle_of(raw, plugins=plugins), FakePlugins(), backend, EngineConfig())
+    assert backend.put_names == []
+
+
+def test_a_plugin_bundle_is_no_model():
+    bundle = bundle_of(b"x")
+    bundle.weights = None
+    with pytest.raises(HostError, match="expected a model bundle"):
+        load(bundle, FakePlugins(), RecordingBackend(), EngineConfig())
+
+
+def test_a_bad_second_tensor_loads_nothing(tiny_llama):
+    plan = tiny_llama()
+    plan.tensors[1].offset = 1 << 30
+    backend = RecordingBackend()
+    with pytest.raises(WeightsError):
+        load(bundle_of(plan.build()), FakePlugins(), backend, EngineConfig())
+    assert backend.put_names == []
+
+
+SPEC = DecoderSpec(2, 64, 4, 2, 16, 64, 100, 1000, 1e-5, 1e4, 16, RopeStyle.NORM, tied_head=True)
+BLOCK = block_bytes(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (EngineConfig(), KvSize(1000, 63 * 32)),
+        (EngineConfig(context=100), KvSize(100, 7 * 32)),
+        (EngineConfig(context=5000), KvSize(1000, 63 * 32)),
+        (EngineConfig(max_sequences=1), KvSize(1000, 63)),
+        (EngineConfig(kv_bytes=100 * BLOCK), KvSize(1000, 100)),
+        (EngineConfig(kv_bytes=10 * BLOCK), KvSize(160, 10)),
+        (EngineConfig(kv_bytes=7 * BLOCK, context=100), KvSize(100, 7)),
+    ],
+)
+def test_the_pool_fits_its_memory_and_always_holds_one_whole_sequence(config, expected):
+    assert KvSize.choose(SPEC, config) == expected
+
+
+@pytest.mark.parametrize(
+    "config", [EngineConfig(kv_bytes=7 * BLOCK - 1, context=100), EngineConfig(kv_bytes=BLOCK - 1)]
+)
+def test_memory_that_does_not_hold_the_wanted_context_is_refused_with_both_numbers(config):
+    with pytest.raises(UsageError, match=rf"expected \d+ bytes .* got {config.kv_bytes}"):
+        KvSize.choose(SPEC, config)
+
+
+def test_every_role_has_its_place_in_the_tiny_model(raw):
+    backend = RecordingBackend()
+    load(bundle_of(raw), FakePlugins(), backend, EngineConfig())
+    assert len(backend.put_names) == len(Role) - 1  # all but the head, which is tied
+    assert np.frombuffer(backend.data["output_norm.weight"], np.float32).shape == (32,)

@@ -1,0 +1,105 @@
+"""The vocabulary: trusted spellings, ids in range, ends of answers."""
+
+from __future__ import annotations
+
+import mmap
+
+import pytest
+
+from sealhost.host.errors import WeightsError
+from sealhost.host.weights.gguf import GgufFile
+from sealhost.host.weights.vocabulary import byte_alphabet, end_ids, vocabulary
+
+U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+KEY = "tokenizer.ggml."
+
+
+def words_of(plan):
+    file = GgufFile.parse(plan.build())
+    return file, vocabulary(file)
+
+
+def test_the_alphabet_names_every_byte_once():
+    alphabet = byte_alphabet()
+    assert sorted(alphabet.values()) == [chr(byte) for byte in range(256)]
+    assert alphabet[ord("Ġ")] == " "
+    assert alphabet[ord("Ċ")] == "\n"
+    assert alphabet[ord("A")] == "A"
+
+
+def test_ids_spell_bytes_through_the_alphabet_and_specials_spell_themselves(tiny_llama):
+    _, words = words_of(tiny_llama())
+    assert words.token_bytes == (b"<|endoftext|>", b"<|im_end|>", b" a", b"b", b" ab", "é".encode(), b"c", b"d")
+
+
+def test_a_word_outside_the_alphabet_stands_for_itself(tiny_llama):
+    texts = [*(bytes((97 + index,)) for index in range(6)), "字".encode(), b"\xff\xfe"]
+    _, words = words_of(tiny_llama({KEY + "tokens": (ARRAY, (STRING, texts)), KEY + "token_type": None}))
+    assert words.token_bytes[6:] == ("字".encode(), b"\xff\xfe")
+    assert words.types.tolist() == [1] * 8
+
+
+def test_flags_and_ids_are_read_and_missing_ones_mean_none(tiny_llama):
+    _, words = words_of(tiny_llama())
+    assert (words.bos, words.eos, words.unknown) == (0, 1, -1)
+    assert (words.add_bos, words.add_eos, words.add_space_prefix) == (False, False, False)
+    _, words = words_of(tiny_llama({KEY + "add_bos_token": (BOOL, 1), KEY + "bos_token_id": None}))
+    assert words.add_bos
+    assert words.bos == -1
+
+
+def test_llama_three_begins_with_bos_unless_the_file_says_otherwise(tiny_llama):
+    assert words_of(tiny_llama({KEY + "pre": (STRING, "llama-bpe")}))[1].add_bos
+    changes = {KEY + "pre": (STRING, "llama-bpe"), KEY + "add_bos_token": (BOOL, 0)}
+    assert not words_of(tiny_llama(changes))[1].add_bos
+
+
+def test_an_answer_ends_with_eos_named_ids_and_control_tokens_known_by_name(tiny_llama):
+    file, words = words_of(tiny_llama({KEY + "eos_token_id": None}))
+    assert end_ids(file, words) == {0, 1}
+    file, words = words_of(tiny_llama({KEY + "eot_token_id": (U32, 6), KEY + "token_type": (ARRAY, (I32, [1] * 8))}))
+    assert end_ids(file, words) == {1, 6}  # names count for control tokens only
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"),
+    [
+        ({"model": None}, "model", "missing"),
+        ({"model": (STRING, "llama")}, "model", "gpt2; got llama"),
+        ({"model": (U32, 1)}, "model", "expected a string, got a UINT32"),
+        ({"pre": None}, "pre", "missing"),
+        ({"tokens": None}, "tokens", "missing"),
+        ({"tokens": (ARRAY, (STRING, []))}, "tokens", "got 0"),
+        ({"tokens": (ARRAY, (U32, [1, 2]))}, "tokens", "array of strings"),
+        ({"tokens": (STRING, "a")}, "tokens", "array of strings"),
+        ({"merges": None}, "merges", "missing"),
+        ({"merges": (ARRAY, (I32, [1]))}, "merges", "array of strings"),
+        ({"token_type": (ARRAY, (I32, [1] * 7))}, "token_type", "expected 8 entries"),
+        ({"token_type": (ARRAY, (I32, [1] * 7 + [7]))}, "token_type", "got 7"),
+        ({"token_type": (ARRAY, (I32, [1] * 7 + [-1]))}, "token_type", "got -1"),
+        ({"token_type": (ARRAY, (F32, [1.0] * 8))}, "token_type", "expected an array of INT32"),
+        ({"scores": (ARRAY, (F32, [1.0] * 9))}, "scores", "expected 8 entries"),
+        ({"scores": (ARRAY, (STRING, ["1"] * 8))}, "scores", "expected an array of FLOAT32"),
+        ({"bos_token_id": (U32, 8)}, "bos_token_id", "0 to 7, got 8"),
+        ({"eos_token_id": (I32, -1)}, "eos_token_id", "0 to 7, got -1"),
+        ({"unknown_token_id": (STRING, "0")}, "unknown_token_id", "one integer"),
+        ({"eos_token_id": (BOOL, 1)}, "eos_token_id", "one integer"),
+        ({"add_bos_token": (U32, 1)}, "add_bos_token", "a boolean"),
+    ],
+)
+def test_a_bad_key_is_refused_by_name(tiny_llama, changes, key, words):
+    plan = tiny_llama({KEY + name: change for name, change in changes.items()})
+    with pytest.raises(WeightsError) as caught:
+        words_of(plan)
+    assert f"E_GGUF {KEY}{key}:" in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.model
+def test_the_demo_model_spells_its_golden_prompts(smollm2_gguf, smollm2_goldens):
+    with smollm2_gguf.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        file = GgufFile.parse(memoryview(data))
+    words = vocabulary(file)
+    for golden in smollm2_goldens:
+        assert b"".join(words.token_bytes[one] for one in golden["token_ids"]).decode() == golden["prompt"]
+    assert end_ids(file, words) == {0, 2}
