@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     from .service import Service
 
+MAX_PORT = 65_535
+"""Largest TCP port; 0 asks for any free one."""
+
 BACKLOG = 2048
 """Connections that the kernel holds until we accept them."""
 
@@ -40,6 +43,8 @@ KEEP_ALIVE_SECONDS = 75
 LAST_WORDS_SECONDS = 0.4
 """Time for error events to leave after the grace period; then tasks are cut, and as long after them connections."""
 
+_REMEDY = "name another --host or --port"
+
 
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket.
@@ -47,6 +52,8 @@ def bind(host: str, port: int) -> socket.socket:
     Raises:
         HostError: E_IO, the address is taken, unknown or not ours.
     """
+    if not 0 <= port <= MAX_PORT:  # the resolver would take it modulo 65536
+        raise HostError(Code.IO, f"{host}:{port}", f"expected to listen there, a port is at most {MAX_PORT}", _REMEDY)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -61,7 +68,7 @@ def bind(host: str, port: int) -> socket.socket:
             raise
     except (OSError, OverflowError, UnicodeError) as error:
         problem = f"expected to listen there, got {getattr(error, 'strerror', None) or error}"
-        raise HostError(Code.IO, f"{host}:{port}", problem, "name another --host or --port") from None
+        raise HostError(Code.IO, f"{host}:{port}", problem, _REMEDY) from None
     return listener
 
 

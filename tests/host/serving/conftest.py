@@ -277,11 +277,23 @@ def serve_plane(make_plane: Callable[..., Plane]) -> Iterator[Callable[..., Live
 
 
 @pytest.fixture(scope="session")
-def live() -> Iterator[Live]:
-    """One server for all tests that only ask it; its answer is "Hello, world"."""
-    plane = build_plane()
-    one = Live(plane)
-    yield one
-    one.close()
-    plane.engine.close()
-    plane.service.workers.close()
+def live_with() -> Iterator[Callable[..., Live]]:
+    """Servers for tests that only ask, one for each set of options; the answer is "Hello, world"."""
+    running: dict[str, Live] = {}
+
+    def live_with(**options: Any) -> Live:
+        key = repr(options)
+        if key not in running:
+            running[key] = Live(build_plane(), **options)
+        return running[key]
+
+    yield live_with
+    for one in running.values():
+        one.close()
+        one.plane.engine.close()
+        one.plane.service.workers.close()
+
+
+@pytest.fixture(scope="session")
+def live(live_with: Callable[..., Live]) -> Live:
+    return live_with()
