@@ -36,7 +36,7 @@ class RecordingBackend:
         self.spec, self.threads = spec, threads
         return self
 
-    def put(self, role, layer, tensor):
+    def put(self, _role, _layer, tensor):
         if tensor.name == self.fail_at:
             raise FormatError("expected another shape")
         assert not tensor.data.flags.writeable

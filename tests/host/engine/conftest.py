@@ -1,0 +1,245 @@
+"""In-memory twins of the model and of sampler guests, behind the engine's own seams."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from sealhost.host.config import EngineConfig
+from sealhost.host.engine.core import Core
+from sealhost.host.engine.request import ErrorEvent, FinishEvent, GenerationRequest, TokenEvent
+from sealhost.host.weights.loaded import LoadedModel, LoadReport
+from sealhost.kernels.backend import KV_BLOCK_TOKENS, DecoderSpec, RopeStyle
+from sealhost.sandbox import SamplingParams, Vocabulary
+
+VOCAB = 260
+END, SILENT = 256, 257
+"""Ids beyond the 256 bytes: an end of generation and another control token."""
+
+SPEC = DecoderSpec(1, 32, 1, 1, 32, 32, VOCAB, 1 << 20, 1e-5, 1e4, 32, RopeStyle.NORM, tied_head=True)
+
+
+class Choice(NamedTuple):
+    token: int | None
+    stop: bool = False
+
+
+class FakeModel:
+    """Its KV cache holds token ids; the next token is a function of the ids that the block table leads to.
+
+    So a wrong block, position or order changes the answer, as it would with real keys and values.
+    """
+
+    def __init__(self, blocks: int, following: Callable[[list[int]], int], gap: float = 1.0) -> None:
+        self.spec = SPEC
+        self.memory_bytes: dict[str, int] = {}
+        self.cache = np.full((blocks, KV_BLOCK_TOKENS), -1, np.int32)
+        self.following = following
+        self.gap = gap
+        self.steps: list[list[tuple[int, int, bool]]] = []
+        self.fail_next = False
+        self.closed = False
+
+    def step(self, batch) -> None:
+        if self.fail_next:
+            self.fail_next = False
+            raise RuntimeError("the device is gone")
+        wanted = dict(
+            zip(
+                batch.logits_tokens[: batch.logits_count].tolist(),
+                batch.logits_addresses[: batch.logits_count].tolist(),
+                strict=True,
+            )
+        )
+        runs: dict[int, list[int]] = defaultdict(list)
+        for index in range(batch.token_count):
+            row, position = int(batch.sequences[index]), int(batch.positions[index])
+            table = batch.block_tables[row]
+            self.cache[table[position // KV_BLOCK_TOKENS], position % KV_BLOCK_TOKENS] = batch.tokens[index]
+            runs[row].append(position)
+            if index in wanted:
+                flat = self.cache[table[: position // KV_BLOCK_TOKENS + 1]].ravel()[: position + 1]
+                self.write(wanted[index], self.following(flat.tolist()))
+        self.steps.append([(positions[0], len(positions), False) for positions in runs.values()])
+
+    def write(self, address: int, token: int) -> None:
+        row = np.ctypeslib.as_array((ctypes.c_float * VOCAB).from_address(address))
+        row[:] = 0
+        row[token] = self.gap
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeSession:
+    """Greedy; `act` may replace its step. Notices use by two threads, after close, or closing during a step."""
+
+    def __init__(self, owner: FakeSampler, prompt_ids, choice: int) -> None:
+        self.owner = owner
+        self.prompt_ids, self.choice = tuple(prompt_ids), choice
+        self.logits = np.zeros(VOCAB, np.float32)
+        self.accepted: list[int] = []
+        self.closed = False
+        self.using = threading.Lock()
+
+    @property
+    def logits_address(self) -> int:
+        assert not self.closed
+        return self.logits.ctypes.data
+
+    def step(self) -> Choice:
+        with self._exclusive():
+            return self.owner.act(self)
+
+    def accept(self, token: int) -> None:
+        with self._exclusive():
+            self.owner.accepting(self, token)
+            self.accepted.append(token)
+
+    def close(self) -> None:
+        with self._exclusive():
+            self.closed = True
+            with self.owner.lock:
+                self.owner.open -= 1
+
+    def _exclusive(self):
+        if self.closed or self.using.locked():
+            self.owner.misused += 1
+        return self.using
+
+
+def greedy(session: FakeSession) -> Choice:
+    return Choice(int(session.logits.argmax()))
+
+
+class FakeSampler:
+    def __init__(self, act: Callable[[FakeSession], Choice] = greedy) -> None:
+        self.act = act
+        self.opening: Callable[[tuple[int, ...]], None] = lambda _: None
+        self.accepting: Callable[[FakeSession, int], None] = lambda *_: None
+        self.lock = threading.Lock()
+        self.open = 0
+        self.misused = 0
+        self.sessions: list[FakeSession] = []
+
+    def session(self, _params, prompt_ids, *, choice=0):
+        self.opening(tuple(prompt_ids))
+        session = FakeSession(self, prompt_ids, choice)
+        with self.lock:
+            self.open += 1
+            self.sessions.append(session)
+        return session
+
+
+class Client:
+    """A sink that keeps what it gets, and can be waited for."""
+
+    def __init__(self) -> None:
+        self.events: list[object] = []
+        self.ended = threading.Event()
+        self.first = threading.Event()
+
+    def __call__(self, event) -> None:
+        assert not self.ended.is_set(), "an event after the end"
+        self.events.append(event)
+        self.first.set()
+        if isinstance(event, FinishEvent | ErrorEvent):
+            self.ended.set()
+
+    @property
+    def tokens(self) -> list[int]:
+        return [one.token for one in self.events if isinstance(one, TokenEvent)]
+
+    @property
+    def text(self) -> str:
+        return "".join(one.text for one in self.events if isinstance(one, TokenEvent | FinishEvent))
+
+    @property
+    def last(self):
+        return self.events[-1]
+
+
+def hashed(ids: list[int]) -> int:
+    """A next token that depends on every id and its position; never an end."""
+    state = 7
+    for one in ids:
+        state = (state * 31 + one + 1) % 1_000_003
+    return state % 256
+
+
+def scripted(*scripts: bytes | list[int]) -> Callable[[list[int]], int]:
+    """The answer to the one-token prompt (n,) is script n, then END for ever."""
+
+    def following(ids: list[int]) -> int:
+        script = scripts[ids[0]]
+        return script[len(ids) - 1] if len(ids) <= len(script) else END
+
+    return following
+
+
+class House:
+    """A loaded model made of twins."""
+
+    def __init__(
+        self, following=hashed, *, blocks: int = 64, context: int = 1 << 16, sampler: FakeSampler | None = None
+    ) -> None:
+        self.model = FakeModel(blocks, following)
+        self.sampler = sampler or FakeSampler()
+        spellings = (*(bytes((one,)) for one in range(256)), b"<end>", b"<silent>", b"<u>", b"<v>")
+        types = np.ones(VOCAB, np.uint8)
+        types[[END, SILENT]] = 3
+        self.vocabulary = Vocabulary(
+            model="gpt2", pre="smollm", texts=spellings, types=types, scores=np.zeros(VOCAB, np.float32), merges=(),
+            bos=-1, eos=END, unknown=-1, add_bos=False, add_eos=False, add_space_prefix=False, token_bytes=spellings,
+        )  # fmt: skip
+        self.loaded = LoadedModel(
+            name="twin", digest="", model=self.model, spec=SPEC, vocabulary=self.vocabulary, tokenizer=None,
+            samplers={"greedy": self.sampler}, template=None, end_ids=frozenset({END}), context=context,
+            kv_blocks=blocks, report=LoadReport(0, 0, 0, 0, 0, {}),
+        )  # fmt: skip
+
+    def core(self, **settings) -> Core:
+        return Core(self.loaded, EngineConfig(**settings))
+
+
+def request(name: str, prompt, max_tokens: int = 8, **more) -> GenerationRequest:
+    more.setdefault("stop_ids", frozenset({END}))
+    return GenerationRequest(name, tuple(prompt), max_tokens, SamplingParams(temperature=0), **more)
+
+
+def answer(ids, count: int, following=hashed) -> list[int]:
+    """What a sequence gives alone."""
+    ids = list(ids)
+    for _ in range(count):
+        ids.append(following(ids))
+    return ids[len(ids) - count :]
+
+
+def drain(core: Core, turns: int = 10_000) -> None:
+    """Turns until nothing is left, checking the pool after every turn."""
+    for _ in range(turns):
+        worked = core.turn()
+        core.pool.check()
+        if not worked and not core.stats.running and not core.stats.waiting:
+            return
+    raise AssertionError(f"still at work after {turns} turns: {core.stats}")
+
+
+@pytest.fixture(scope="session")
+def twin():
+    """Everything above, under one name."""
+
+    class Twin:
+        Choice, Client, House, Model, Sampler = Choice, Client, House, FakeModel, FakeSampler
+        END, SILENT, VOCAB = END, SILENT, VOCAB
+        answer, drain, greedy, hashed, request, scripted = map(
+            staticmethod, (answer, drain, greedy, hashed, request, scripted)
+        )
+
+    return Twin
