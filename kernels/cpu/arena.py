@@ -1,0 +1,53 @@
+"""Memory for weights, cache and scratch: large anonymous maps, cut front to back, on huge pages where the system has them.
+
+Pages that were never written cost nothing, so a chunk that is not full does no harm.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..layouts import ALIGNMENT, round_up
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CHUNK_BYTES = 64 << 20
+HUGE_PAGE = 2 << 20
+
+
+class Arena:
+    """Hands out zeroed, aligned byte arrays; they live as long as anything refers to them.
+
+    Attributes:
+        used: Bytes handed out.
+    """
+
+    def __init__(self) -> None:
+        self.used = 0
+        self._chunk: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._next = 0
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """A zeroed array of `size` bytes, aligned to a cache line."""
+        if self._next + size > len(self._chunk):
+            self._chunk, self._next = _map(max(size, CHUNK_BYTES)), 0
+        start = self._next
+        self._next = round_up(start + size, ALIGNMENT)
+        self.used += self._next - start
+        return self._chunk[start : start + size]
+
+
+def _map(size: int) -> NDArray[np.uint8]:
+    area = mmap.mmap(-1, round_up(size, HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        area.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(area, np.uint8)
+
+
+def address(array: NDArray[np.generic]) -> int:
+    """Where an array's first element lies."""
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,184 @@
+"""Takes a model's tensors, packs each into tiles at once, and makes the runnable model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..backend import Role, RopeStyle
+from ..errors import FormatError, KernelError
+from ..formats import Format
+from ..layouts import BLOCK, TILE_ROWS, Kind, packed_bytes, tiles
+from .arena import Arena, address
+from .memory import Capacity, StepMemory
+from .model import CpuModel
+from .pack import check_matrix, pack, rope_order
+from .program import WORD, Context, Layer, Matrix
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..backend import DecoderSpec, Tensor
+    from .loader import Kernels
+
+_NORMS = {Role.ATTENTION_NORM: Layer.ATTENTION_NORM, Role.FEED_FORWARD_NORM: Layer.FEED_FORWARD_NORM}
+_MATRICES = {
+    Role.QUERY: Layer.QUERY,
+    Role.KEY: Layer.KEY,
+    Role.VALUE: Layer.VALUE,
+    Role.ATTENTION_OUTPUT: Layer.ATTENTION_OUTPUT,
+    Role.GATE: Layer.GATE,
+    Role.UP: Layer.UP,
+    Role.DOWN: Layer.DOWN,
+}
+_GLOBAL = {Role.EMBEDDING: Context.EMBEDDING, Role.OUTPUT: Context.HEAD, Role.OUTPUT_NORM: Context.OUTPUT_NORM}
+_DENSE = (Kind.F16, Kind.F32)
+_HEAD_STEP = 16
+"""head_dim and rope_dim come in steps of 16: half a rotated head is whole vectors of 8."""
+_MOST_THREADS = 256
+_MOST_LAYERS = 4096
+
+
+class CpuModelBuilder:
+    """See `backend.ModelBuilder`."""
+
+    def __init__(self, kernels: Kernels, spec: DecoderSpec, threads: int) -> None:
+        if not 1 <= threads <= _MOST_THREADS:
+            raise KernelError(f"expected 1 to {_MOST_THREADS} threads, got {threads}")
+        check_spec(spec)
+        self._kernels, self._spec, self._threads = kernels, spec, threads
+        self._arena = Arena()
+        self._layers = self._arena.take(spec.layers * int(Layer.END)).view(np.int64).reshape(spec.layers, -1)
+        self._matrices = self._arena.take(2 * int(Matrix.END)).view(np.int64).reshape(2, -1)
+        self._places: dict[tuple[Role, int | None], int] = {}
+        self._kinds: dict[tuple[Role, int | None], Kind] = {}
+
+    def put(self, role: Role, layer: int | None, tensor: Tensor) -> None:
+        """Packs one tensor; see `backend.ModelBuilder.put`."""
+        if (role, layer) in self._places:
+            raise KernelError(f"expected one tensor for {_place(role, layer)}, got a second: {tensor.name}")
+        if (layer is None) != (role in _GLOBAL) or (layer is not None and not 0 <= layer < self._spec.layers):
+            raise KernelError(f"expected a layer of 0 to {self._spec.layers - 1} or none as {role} has, got {layer}")
+        if role is Role.OUTPUT and self._spec.tied_head:
+            raise KernelError(f"expected no head in a model whose head is the embedding, got {tensor.name}")
+        if role in _NORMS or role is Role.OUTPUT_NORM:
+            self._places[role, layer] = self._put_norm(role, layer, tensor)
+        else:
+            self._places[role, layer] = self._put_matrix(role, layer, tensor)
+
+    def finish(self, *, kv_blocks: int, max_tokens: int, max_sequences: int) -> CpuModel:
+        """Makes the model; see `backend.ModelBuilder.finish`."""
+        if min(kv_blocks, max_tokens, max_sequences) < 1:
+            raise KernelError(f"expected counts of at least 1, got {kv_blocks=} {max_tokens=} {max_sequences=}")
+        self._check_complete()
+        dense = [role for (role, _), kind in self._kinds.items() if kind in _DENSE]
+        capacity = Capacity(
+            kv_blocks=kv_blocks,
+            max_tokens=max_tokens,
+            max_sequences=max_sequences,
+            threads=self._threads,
+            plain=any(role is not Role.DOWN for role in dense),
+            hidden_plain=Role.DOWN in dense,
+        )
+        memory = StepMemory(self._spec, capacity)
+        for row, (keys, values) in zip(self._layers, memory.kv, strict=True):
+            row[Layer.KEYS // WORD], row[Layer.VALUES // WORD] = keys, values
+        head = Role.EMBEDDING if self._spec.tied_head else Role.OUTPUT
+        memory.put(Context.LAYERS, address(self._layers))
+        memory.put(Context.EMBEDDING, self._places[Role.EMBEDDING, None])
+        memory.put(Context.HEAD, self._places[head, None])
+        memory.put(Context.OUTPUT_NORM, self._places[Role.OUTPUT_NORM, None])
+        return CpuModel(self._kernels, self._spec, capacity, self._arena, memory, keep=(self._layers, self._matrices))
+
+    def _put_norm(self, role: Role, layer: int | None, tensor: Tensor) -> int:
+        expected = (self._spec.dim,)
+        if tensor.shape != expected or tensor.format not in (Format.F32, Format.F16):
+            raise FormatError(f"expected {tensor.name} as F32 or F16 of shape {expected}, got {tensor.format.name} {tensor.shape}")
+        stored = np.dtype("<f4" if tensor.format is Format.F32 else "<f2")
+        if tensor.data.nbytes != self._spec.dim * stored.itemsize:
+            raise FormatError(f"expected {self._spec.dim * stored.itemsize} bytes for {tensor.name}, got {tensor.data.nbytes}")
+        area = self._arena.take(self._spec.dim * 4).view(np.float32)
+        area[:] = np.ascontiguousarray(tensor.data).view(stored)
+        if layer is not None:
+            self._layers[layer, _NORMS[role] // WORD] = address(area)
+        return address(area)
+
+    def _put_matrix(self, role: Role, layer: int | None, tensor: Tensor) -> int:
+        rows, columns = matrix_shape(self._spec, role)
+        kind = check_matrix(tensor, rows, columns)
+        area = self._arena.take(packed_bytes(kind, rows, columns))
+        pack(tensor, kind, area, self._order(role))
+        self._kinds[role, layer] = kind
+        if layer is None:
+            words = self._matrices[0 if role is Role.EMBEDDING else 1]
+        else:
+            first = _MATRICES[role] // WORD
+            words = self._layers[layer, first : first + Matrix.END // WORD]
+        values = {
+            Matrix.KIND: int(kind),
+            Matrix.ROWS: rows,
+            Matrix.BLOCKS: columns // BLOCK,
+            Matrix.TILES: tiles(rows),
+            Matrix.TILE_BYTES: packed_bytes(kind, TILE_ROWS, columns),
+            Matrix.DATA: address(area),
+        }
+        for word, value in values.items():
+            words[word // WORD] = value
+        return address(words)
+
+    def _order(self, role: Role) -> NDArray[np.intp] | None:
+        spec = self._spec
+        if spec.rope_style is not RopeStyle.NORM or role not in (Role.QUERY, Role.KEY):
+            return None
+        return rope_order(spec.heads if role is Role.QUERY else spec.kv_heads, spec.head_dim, spec.rope_dim)
+
+    def _check_complete(self) -> None:
+        wanted: list[tuple[Role, int | None]] = [(Role.EMBEDDING, None), (Role.OUTPUT_NORM, None)]
+        if not self._spec.tied_head:
+            wanted.append((Role.OUTPUT, None))
+        wanted += [(role, layer) for layer in range(self._spec.layers) for role in (*_NORMS, *_MATRICES)]
+        missing = [_place(*place) for place in wanted if place not in self._places]
+        if missing:
+            raise KernelError(f"expected a tensor for each place, {len(missing)} are missing: {', '.join(missing[:4])}")
+
+
+def _place(role: Role, layer: int | None) -> str:
+    return str(role) if layer is None else f"{role} of layer {layer}"
+
+
+def matrix_shape(spec: DecoderSpec, role: Role) -> tuple[int, int]:
+    """Rows and columns of the matrix in a role."""
+    queries, keys = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
+    return {
+        Role.EMBEDDING: (spec.vocab, spec.dim),
+        Role.OUTPUT: (spec.vocab, spec.dim),
+        Role.QUERY: (queries, spec.dim),
+        Role.KEY: (keys, spec.dim),
+        Role.VALUE: (keys, spec.dim),
+        Role.ATTENTION_OUTPUT: (spec.dim, queries),
+        Role.GATE: (spec.feed_forward_dim, spec.dim),
+        Role.UP: (spec.feed_forward_dim, spec.dim),
+        Role.DOWN: (spec.dim, spec.feed_forward_dim),
+    }[role]
+
+
+def check_spec(spec: DecoderSpec) -> None:
+    """Raises FormatError unless the kernels can run this shape."""
+    positive = (spec.layers, spec.dim, spec.heads, spec.kv_heads, spec.head_dim, spec.feed_forward_dim, spec.vocab, spec.context)
+    if min(positive) < 1 or spec.layers > _MOST_LAYERS:
+        raise FormatError(f"expected positive sizes and at most {_MOST_LAYERS} layers, got {spec}")
+    for name, value, step in (
+        ("dim", spec.dim, BLOCK),
+        ("heads * head_dim", spec.heads * spec.head_dim, BLOCK),
+        ("feed_forward_dim", spec.feed_forward_dim, BLOCK),
+        ("head_dim", spec.head_dim, _HEAD_STEP),
+        ("rope_dim", spec.rope_dim, _HEAD_STEP),
+        ("heads", spec.heads, spec.kv_heads),
+    ):
+        if value < 1 or value % step:
+            raise FormatError(f"expected {name} to be a multiple of {step}, got {value}")
+    if spec.rope_dim > spec.head_dim:
+        raise FormatError(f"expected rope_dim of at most head_dim {spec.head_dim}, got {spec.rope_dim}")
+    if not (spec.norm_epsilon >= 0 and spec.rope_base > 0):
+        raise FormatError(f"expected norm_epsilon >= 0 and rope_base > 0, got {spec.norm_epsilon} and {spec.rope_base}")

@@ -1,0 +1,121 @@
+"""Keeps compiled steps on disk: $XDG_CACHE_HOME/sealhost/kernels/<key>.o, private to the user.
+
+Rules (README clause 8)
+* The key covers these sources, the compiler's versions, the processor's features and the instruction set.
+* The folder has mode 0700. One that belongs to someone else, or that others may write to, is not used: its code would run.
+* A file appears under its final name only when it is whole; the first line is its own SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import llvmlite.binding as llvm
+
+from ..errors import KernelError
+from .loader import Kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .isa import Isa
+
+CACHE_VARIABLE = "SEALHOST_KERNEL_CACHE"
+_OTHERS_MAY_WRITE = 0o022
+
+
+def cache_directory() -> Path:
+    """Where compiled code is kept."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen)
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "sealhost" / "kernels"
+
+
+def cache_key(isa: Isa) -> str:
+    """Hex digest of everything that the object code depends on."""
+    digest = hashlib.sha256()
+    here = Path(__file__).parent
+    for path in sorted([*here.glob("*.py"), *here.parent.glob("*.py")]):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    facts = (
+        version("numba"),
+        version("llvmlite"),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+        isa,
+        *(os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")),
+    )
+    digest.update("\0".join(facts).encode())
+    return digest.hexdigest()[:32]
+
+
+def load_kernels(isa: Isa, progress: Callable[[str], None] | None = None) -> Kernels:
+    """Loads the compiled step, compiling it first when the cache has none.
+
+    Args:
+        isa: Version of the dot products.
+        progress: Told in words before and after a compilation.
+
+    Raises:
+        KernelError: the cache folder is not safe to use.
+    """
+    path = _private(cache_directory()) / f"{cache_key(isa)}.o"
+    found = _read(path)
+    if found is None:
+        if progress is not None:
+            progress(f"compiling the {isa} kernels for this processor (once)")
+        from .compiler import compile_step  # noqa: PLC0415 — numba takes half a second to import
+
+        found = compile_step(isa)
+        _write(path, *found)
+        if progress is not None:
+            progress(f"compiled the kernels into {path.parent}")
+    return Kernels(*found)
+
+
+def _private(folder: Path) -> Path:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    facts = folder.lstat()
+    if not folder.is_dir() or folder.is_symlink() or facts.st_uid != os.getuid() or facts.st_mode & _OTHERS_MAY_WRITE:
+        raise KernelError(
+            f"expected {folder} to be a folder that only you can write to, got owner {facts.st_uid} and mode "
+            f"{facts.st_mode & 0o777:o}; remove it, or name another with {CACHE_VARIABLE}"
+        )
+    return folder
+
+
+def _read(path: Path) -> tuple[str, tuple[bytes, ...]] | None:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    checksum, _, rest = content.partition(b"\n")
+    if hashlib.sha256(rest).hexdigest().encode() != checksum:
+        return None
+    head, _, body = rest.partition(b"\n")
+    symbol, *sizes = head.decode().split()
+    objects, start = [], 0
+    for size in map(int, sizes):
+        objects.append(body[start : start + size])
+        start += size
+    return symbol, tuple(objects)
+
+
+def _write(path: Path, symbol: str, objects: tuple[bytes, ...]) -> None:
+    """Best effort: a full disk costs the next start a compilation, nothing else."""
+    head = " ".join([symbol, *(str(len(code)) for code in objects)])
+    rest = head.encode() + b"\n" + b"".join(objects)
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
+        Path(file.name).replace(path)
+    except OSError:
+        return

@@ -1,0 +1,125 @@
+"""The dot-product layer: unsigned 8-bit weights times signed 8-bit activations, for a tile of 16 rows.
+
+One "line" is 64 bytes: for each of 16 rows, 4 consecutive weights. A line is multiplied by 4 activations, which are
+broadcast to all rows, and added to 16 integer sums. A version holds a line in `16 // lanes` vectors, and says into how many
+planes it splits a weight of 8 bits (clause 5.2). The integer sums of all versions are equal, so are the models' outputs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .emit import I8, I16, I32, vector
+from .isa import Isa
+
+if TYPE_CHECKING:
+    from .emit import Emit
+
+TILE_ROWS = 16
+LINE_BYTES = 64
+
+
+class Dot(Protocol):
+    """One version of the layer.
+
+    Attributes:
+        isa: Which.
+        lanes: Rows in one vector.
+        wide_planes: Planes that 8-bit weights are split into: 1, or 2 (low and high nibbles).
+        columns: Most activation columns whose sums stay in registers.
+    """
+
+    isa: Isa
+    lanes: int
+    wide_planes: int
+    columns: int
+
+    def zero(self, k: Emit) -> Any:
+        """An empty running sum for `lanes` rows."""
+
+    def accumulate(self, k: Emit, total: Any, weights: Any, activations: Any) -> Any:
+        """Adds 4 products per row.
+
+        Args:
+            k: Where to emit.
+            total: The running sum.
+            weights: <4 * lanes x i8>, unsigned.
+            activations: i32 that holds 4 signed bytes.
+        """
+
+    def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
+        """The running sum times a small constant, as <lanes x i32>."""
+
+
+class Vnni:
+    """AVX-512 VNNI: `vpdpbusd` multiplies and adds 64 pairs; int32 sums, no saturation (255 * 127 * 4 fits)."""
+
+    isa, lanes, wide_planes, columns = Isa.AVX512VNNI, 16, 1, 8
+
+    def zero(self, k: Emit) -> Any:
+        """Int32 sums."""
+        return k.all(vector(I32, 16), 0)
+
+    def accumulate(self, k: Emit, total: Any, weights: Any, activations: Any) -> Any:
+        """One instruction."""
+        spread = k.b.bitcast(k.splat(activations, 16), vector(I8, 64))
+        return k.call("llvm.x86.avx512.vpdpbusd.512", vector(I32, 16), total, weights, spread)
+
+    def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
+        """Nothing is left to add."""
+        return total if multiplier == 1 else k.b.mul(total, k.all(total.type, multiplier))
+
+
+class Avx2:
+    """AVX2: `vpmaddubsw` into int16 sums that are widened once per 32 weights.
+
+    Bound (clause 5.2): a plane's weights are at most 15, activations at most 127 in size, and one int16 lane takes 16
+    products, so it stays within 16 * 15 * 127 = 30,480 < 32,767. Eight-bit weights go in as two planes of nibbles.
+    """
+
+    isa, lanes, wide_planes, columns = Isa.AVX2, 8, 2, 4
+
+    def zero(self, k: Emit) -> Any:
+        """Int16 sums of pairs."""
+        return k.all(vector(I16, 16), 0)
+
+    def accumulate(self, k: Emit, total: Any, weights: Any, activations: Any) -> Any:
+        """Two instructions for 32 products."""
+        spread = k.b.bitcast(k.splat(activations, 8), vector(I8, 32))
+        return k.b.add(total, k.call("llvm.x86.avx2.pmadd.ub.sw", vector(I16, 16), weights, spread))
+
+    def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
+        """Adds neighbours and multiplies in one instruction."""
+        return k.call("llvm.x86.avx2.pmadd.wd", vector(I32, 8), total, k.all(vector(I16, 16), multiplier))
+
+
+class Portable:
+    """Generic vector IR that every target of LLVM lowers; int32 sums."""
+
+    isa, lanes, wide_planes, columns = Isa.PORTABLE, 8, 1, 4
+
+    def zero(self, k: Emit) -> Any:
+        """Int32 sums."""
+        return k.all(vector(I32, self.lanes), 0)
+
+    def accumulate(self, k: Emit, total: Any, weights: Any, activations: Any) -> Any:
+        """Shifts each of the 4 bytes of a row into place and multiplies in int32."""
+        words = k.b.bitcast(weights, vector(I32, self.lanes))
+        for byte in range(4):
+            weight = k.b.and_(k.b.lshr(words, k.all(words.type, 8 * byte)), k.all(words.type, 255))
+            activation = k.b.ashr(k.b.shl(activations, k.i32(24 - 8 * byte)), k.i32(24))
+            total = k.b.add(total, k.b.mul(weight, k.splat(activation, self.lanes)))
+        return total
+
+    def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
+        """Nothing is left to add."""
+        return total if multiplier == 1 else k.b.mul(total, k.all(total.type, multiplier))
+
+
+class EmulatedVnni(Portable):
+    """The shape of `Vnni` (16 rows a vector, 8 columns) with `Portable` arithmetic: tests run VNNI's kernels through it anywhere."""
+
+    lanes, columns = 16, 8
+
+
+VERSIONS: dict[Isa, Dot] = {Isa.AVX512VNNI: Vnni(), Isa.AVX2: Avx2(), Isa.PORTABLE: Portable()}

@@ -1,0 +1,242 @@
+"""RMSNorm, quantisation of activations, SwiGLU, RoPE, embedding rows and a fast exponential.
+
+Layout  Rows of float32; a quantised row as layouts.ActivationLayout says. Vectors have 8 lanes on every machine, so that
+        sums are formed in the same order everywhere.
+Thread  One call handles one row (RMSNorm, quantise, embed), one block of 32 (SwiGLU) or one head (RoPE).
+Sums    Mean square: 4 chains of 8 lanes, folded by halves. float32.
+Limits  Widths are multiples of 32, rotated widths of 16.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ..layouts import BLOCK, LINE, RECORD_BYTES, TILE_ROWS, ZERO_POINT, Kind
+from .emit import F16, F32, I8, I32, I64, vector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .emit import Emit
+
+LANES = 8
+REAL = vector(F32, LANES)
+WHOLE = vector(I32, LANES)
+PARTS = BLOCK // LANES
+LARGEST = 127
+"""Largest quantised activation: symmetric, so that the sign never overflows int8."""
+
+_LN2_HIGH = 0.693359375  # 10 bits: n * _LN2_HIGH is exact for |n| < 2^13
+_LN2_LOW = math.log(2) - _LN2_HIGH
+_EXP_LOWEST = -87.33654  # below it the result is less than the smallest normal float32: give 0
+_EXP_HIGHEST = 88.37626  # just under log(2^127.5): the exponent stays within 127
+_EXP_TERMS = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0)
+
+
+def exp(k: Emit, x: Any) -> Any:
+    """e to the x, lane by lane.
+
+    x = n ln 2 + r with |r| <= ln 2 / 2; Taylor to r^7 by Horner with fma, times 2^n through the exponent bits. Relative
+    error below 2e-7 on [-87, 88]; exp(0) is exactly 1; 0 below -87.3; 2^127.5 above 88.4; NaN gives the top value.
+    """
+    limited = k.smaller(k.larger(x, k.all(REAL, _EXP_LOWEST)), k.all(REAL, _EXP_HIGHEST))
+    n = k.math("rint", k.b.fmul(limited, k.all(REAL, math.log2(math.e))))
+    r = k.fma(n, k.all(REAL, -_LN2_HIGH), limited)
+    r = k.fma(n, k.all(REAL, -_LN2_LOW), r)
+    value = k.all(REAL, _EXP_TERMS[0])
+    for term in _EXP_TERMS[1:]:
+        value = k.fma(value, r, k.all(REAL, term))
+    exponent = k.b.shl(k.b.add(k.b.fptosi(n, WHOLE), k.all(WHOLE, 127)), k.all(WHOLE, 23))
+    value = k.b.fmul(value, k.b.bitcast(exponent, REAL))
+    tiny = k.b.fcmp_ordered("<", x, k.all(REAL, _EXP_LOWEST))
+    return k.b.select(tiny, k.all(REAL, 0.0), value)
+
+
+def _quantise_block(k: Emit, values: list[Any], to: Any, meta: Any, scale_bytes: Any) -> None:
+    """Writes 32 values as int8 with scale, scale * sum and sum.
+
+    The largest magnitude is found on the bits as integers, where NaN is above infinity: NaN in gives a NaN scale out.
+    """
+    magnitude = k.all(WHOLE, 0)
+    for value in values:
+        bits = k.b.and_(k.b.bitcast(value, WHOLE), k.all(WHOLE, 0x7FFFFFFF))
+        magnitude = k.greatest_int(magnitude, bits)
+    peak = k.b.bitcast(k.fold(magnitude, k.greatest_int), F32)
+    scale = k.b.fdiv(peak, k.f32(LARGEST))
+    zero = k.b.fcmp_ordered("==", peak, k.f32(0.0))
+    inverse = k.b.select(zero, k.f32(0.0), k.b.fdiv(k.f32(LARGEST), peak))
+    limit = k.all(REAL, LARGEST)
+    total = k.all(WHOLE, 0)
+    for part, value in enumerate(values):
+        steps = k.math("rint", k.b.fmul(value, k.splat(inverse, LANES)))
+        steps = k.smaller(k.larger(steps, k.all(REAL, -LARGEST)), limit)
+        whole = k.b.fptosi(steps, WHOLE)
+        total = k.b.add(total, whole)
+        k.store(k.at(to, part * LANES), k.b.trunc(whole, vector(I8, LANES)))
+    count = k.fold(total, k.b.add)
+    k.store(meta, scale)
+    k.store(k.at(meta, scale_bytes), k.b.fmul(scale, k.b.sitofp(count, F32)))
+    k.store(k.at(meta, scale_bytes, scale_bytes), count)
+
+
+def _quantise_row(k: Emit, act: Any, plain: Any, blocks: Any, values: Callable[[Any], list[Any]]) -> None:
+    """Quantises a row block by block; also keeps it as float32 unless `plain` is 0."""
+    width, scale_bytes = k.times(blocks, BLOCK), k.times(blocks, 4)
+    with k.loop(blocks) as block:
+        row = values(block)
+        with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
+            for part, value in enumerate(row):
+                k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
+        meta = k.at(act, width, k.times(block, 4))
+        _quantise_block(k, row, k.at(act, k.times(block, BLOCK)), meta, scale_bytes)
+
+
+def _block_of(k: Emit, base: Any, block: Any) -> list[Any]:
+    return [k.load(k.at(base, k.times(block, 4 * BLOCK), 4 * LANES * part), REAL) for part in range(PARTS)]
+
+
+def norm_quantise(k: Emit, x: Any, weight: Any, act: Any, plain: Any, blocks: Any, epsilon: Any) -> None:
+    """RMSNorm, then quantise: x / sqrt(mean(x^2) + epsilon) * weight; `epsilon` is the address of a float32."""
+    chains = [k.var(k.all(REAL, 0.0)) for _ in range(PARTS)]
+    with k.loop(blocks) as block:
+        for chain, value in zip(chains, _block_of(k, x, block), strict=True):
+            k.set(chain, k.fma(value, value, k.get(chain)))
+    a, b, c, d = (k.get(chain) for chain in chains)
+    square = k.fold(k.b.fadd(k.b.fadd(a, c), k.b.fadd(b, d)), k.b.fadd)
+    mean = k.b.fdiv(square, k.b.sitofp(k.times(blocks, BLOCK), F32))
+    scale = k.b.fdiv(k.f32(1.0), k.math("sqrt", k.b.fadd(mean, k.load(epsilon, F32))))
+    spread = k.splat(scale, LANES)
+
+    def values(block: Any) -> list[Any]:
+        pairs = zip(_block_of(k, x, block), _block_of(k, weight, block), strict=True)
+        return [k.b.fmul(k.b.fmul(value, spread), gain) for value, gain in pairs]
+
+    _quantise_row(k, act, plain, blocks, values)
+
+
+def quantise(k: Emit, x: Any, act: Any, plain: Any, blocks: Any) -> None:
+    """Quantises a row of float32."""
+    _quantise_row(k, act, plain, blocks, lambda block: _block_of(k, x, block))
+
+
+def swiglu_quantise(k: Emit, gate: Any, distance: Any, act: Any, plain: Any, blocks: Any, block: Any) -> None:
+    """Quantises block `block` of silu(gate) * up, silu(x) = x / (1 + exp(-x)).
+
+    Four runs of 16 values lie `distance` bytes apart: gate, gate, up, up, as four tiles leave them.
+    """
+    values = []
+    up = k.at(gate, distance, distance)
+    for half in range(2):
+        shift = k.times(distance, half)
+        for part in range(PARTS // 2):
+            g, u = (k.load(k.at(base, shift, 4 * LANES * part), REAL) for base in (gate, up))
+            silu = k.b.fdiv(g, k.b.fadd(k.all(REAL, 1.0), exp(k, k.b.fneg(g))))
+            values.append(k.b.fmul(silu, u))
+    with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
+        for part, value in enumerate(values):
+            k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
+    scale_bytes = k.times(blocks, 4)
+    meta = k.at(act, k.times(blocks, BLOCK), k.times(block, 4))
+    _quantise_block(k, values, k.at(act, k.times(block, BLOCK)), meta, scale_bytes)
+
+
+def rope(k: Emit, x: Any, table: Any, half: Any, out: Any, width: Any, scale: Any) -> None:
+    """Rotates pairs (i, i + half) of one head, copies the rest, and multiplies by the float32 at `scale`.
+
+    `table` is float32 cos[half], sin[half] for the position; half and width are multiples of 8. `out` may be `x`.
+    """
+    gain = k.splat(k.load(scale, F32), LANES)
+    half_bytes = k.times(half, 4)
+    with k.loop(k.b.lshr(half, k.i64(3))) as step:
+        at = k.times(step, 4 * LANES)
+        cos, sin = k.load(k.at(table, at), REAL), k.load(k.at(table, half_bytes, at), REAL)
+        a, b = k.load(k.at(x, at), REAL), k.load(k.at(x, half_bytes, at), REAL)
+        first = k.b.fsub(k.b.fmul(a, cos), k.b.fmul(b, sin))
+        second = k.b.fadd(k.b.fmul(a, sin), k.b.fmul(b, cos))
+        k.store(k.at(out, at), k.b.fmul(first, gain))
+        k.store(k.at(out, half_bytes, at), k.b.fmul(second, gain))
+    rest = k.b.sub(k.b.lshr(width, k.i64(3)), k.b.lshr(half, k.i64(2)))
+    with k.loop(rest) as step:
+        at = k.at(k.times(half, 8), k.times(step, 4 * LANES))
+        k.store(k.at(out, at), k.b.fmul(k.load(k.at(x, at), REAL), gain))
+
+
+def embed_kernel(kind: Kind) -> Callable[..., None]:
+    """Emitter that writes one row of a packed matrix as float32; arguments: tile, row in the tile, blocks, out.
+
+    Values are scale * (weight - zero) (+ minimum), rounded as GGUF's reference does: product first, then sum.
+    """
+    header = RECORD_BYTES[kind] - LINE * {Kind.Q8_0: 8}.get(kind, 4)
+
+    def quantised(k: Emit, record: Any, row: Any, out: Any) -> None:
+        scale = k.splat(k.b.fpext(k.load(k.at(record, k.times(row, 2)), F16), F32), 4)
+        kind4, int4 = vector(F32, 4), vector(I32, 4)
+        minimum = None
+        if kind is Kind.Q4_1:
+            minimum = k.splat(k.b.fpext(k.load(k.at(record, k.times(row, 2), 2 * TILE_ROWS), F16), F32), 4)
+        for group in range(8):
+            line = group if kind is Kind.Q8_0 else group % 4
+            raw = k.load(k.at(record, k.times(row, 4), header + line * LINE), vector(I8, 4))
+            if kind is not Kind.Q8_0:
+                raw = k.b.lshr(raw, k.all(raw.type, 4)) if group > 3 else k.b.and_(raw, k.all(raw.type, 15))
+            whole = k.b.sub(k.b.zext(raw, int4), k.all(int4, ZERO_POINT[kind]))
+            value = k.b.fmul(k.b.sitofp(whole, kind4), scale)
+            k.store(k.at(out, 16 * group), value if minimum is None else k.b.fadd(value, minimum))
+
+    def dense(k: Emit, record: Any, row: Any, out: Any) -> None:
+        size = 2 if kind is Kind.F16 else 4
+        with k.loop(k.i64(BLOCK)) as column:
+            at = k.at(record, k.times(column, TILE_ROWS * size), k.times(row, size))
+            value = k.b.fpext(k.load(at, F16), F32) if kind is Kind.F16 else k.load(at, F32)
+            k.store(k.at(out, k.times(column, 4)), value)
+
+    def emit(k: Emit, tile: Any, row: Any, blocks: Any, out: Any) -> None:
+        with k.loop(blocks) as block:
+            record = k.at(tile, k.times(block, RECORD_BYTES[kind]))
+            (dense if kind in (Kind.F16, Kind.F32) else quantised)(k, record, row, k.at(out, k.times(block, 4 * BLOCK)))
+
+    return emit
+
+
+def add_rows(k: Emit, x: Any, tile: Any, count: Any) -> None:
+    """x += tile for `count` (1 to 16) float32 values."""
+    _rows(k, x, tile, count, lambda old, new: k.b.fadd(old, new))
+
+
+def put_rows(k: Emit, x: Any, tile: Any, count: Any) -> None:
+    """x = tile for `count` (1 to 16) float32 values."""
+    _rows(k, x, tile, count, lambda _old, new: new)
+
+
+def _rows(k: Emit, x: Any, tile: Any, count: Any, combine: Callable[[Any, Any], Any]) -> None:
+    with k.b.if_else(k.b.icmp_signed("==", count, k.i64(TILE_ROWS))) as (whole, partial):
+        with whole:
+            for part in range(TILE_ROWS // LANES):
+                at = 4 * LANES * part
+                k.store(k.at(x, at), combine(k.load(k.at(x, at), REAL), k.load(k.at(tile, at), REAL)))
+        with partial, k.loop(count) as row:
+            at = k.times(row, 4)
+            k.store(k.at(x, at), combine(k.load(k.at(x, at), F32), k.load(k.at(tile, at), F32)))
+
+
+def copy_row(k: Emit, source: Any, to: Any, vectors: Any) -> None:
+    """Copies float32 values, 8 at a time."""
+    with k.loop(vectors) as step:
+        at = k.times(step, 4 * LANES)
+        k.store(k.at(to, at), k.load(k.at(source, at), REAL))
+
+
+def load_i64(k: Emit, address: Any) -> Any:
+    """Reads an int64."""
+    return k.load(address, I64, align=8)
+
+
+def load_i32(k: Emit, address: Any) -> Any:
+    """Reads an int32 as int64."""
+    return k.b.sext(k.load(address, I32, align=4), I64)
+
+
+def store_i32(k: Emit, address: Any, value: Any) -> None:
+    """Writes the low half of an int64."""
+    k.store(address, k.b.trunc(value, I32), align=4)

@@ -1,0 +1,170 @@
+"""A thin layer over llvmlite's IR builder, so that a kernel reads like the arithmetic it does.
+
+Rules
+* Addresses are plain i64 values; every load and store states its type.
+* Float arithmetic is exactly what is written: no fast-math flag, and `fma` only where a kernel says so (clause 4.2).
+* Vectors may be wider than the machine's; LLVM splits them.
+
+Example:
+    k = Emit(builder)
+    x = k.load(address, vector(F32, 8))
+    k.store(address, k.fma(x, k.splat(k.f32(2.0), 8), x))
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+F16, F32 = ir.HalfType(), ir.FloatType()
+
+
+def vector(element: Any, lanes: int) -> ir.VectorType:
+    """The LLVM type <lanes x element>."""
+    return ir.VectorType(element, lanes)
+
+
+def _suffix(kind: Any) -> str:
+    """How an overloaded LLVM intrinsic spells this type, e.g. v8f32."""
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_suffix(kind.element)}"
+    return {F16: "f16", F32: "f32"}.get(kind) or f"i{kind.width}"
+
+
+class Emit:
+    """Writes instructions at the end of a block.
+
+    Attributes:
+        b: The llvmlite builder, for the instructions that need no help.
+    """
+
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self.b = builder
+
+    # constants
+
+    def i64(self, value: int) -> ir.Constant:
+        """A 64-bit integer."""
+        return ir.Constant(I64, value)
+
+    def i32(self, value: int) -> ir.Constant:
+        """A 32-bit integer."""
+        return ir.Constant(I32, value)
+
+    def f32(self, value: float) -> ir.Constant:
+        """A float32."""
+        return ir.Constant(F32, value)
+
+    def all(self, kind: ir.VectorType, value: float) -> ir.Constant:
+        """A vector with the same constant in each lane."""
+        return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
+
+    def const_lanes(self, kind: ir.VectorType, values: list[int]) -> ir.Constant:
+        """A vector with these constants."""
+        return ir.Constant(kind, [ir.Constant(kind.element, value) for value in values])
+
+    # memory
+
+    def at(self, base: Any, *offsets: Any) -> Any:
+        """An address plus byte offsets (ints or i64 values)."""
+        for offset in offsets:
+            base = self.b.add(base, self.i64(offset) if isinstance(offset, int) else offset)
+        return base
+
+    def times(self, value: Any, factor: int) -> Any:
+        """An i64 value times a constant."""
+        return self.b.mul(value, self.i64(factor))
+
+    def load(self, address: Any, kind: Any, align: int = 1) -> Any:
+        """Reads one value of this type."""
+        return self.b.load(self.b.inttoptr(address, kind.as_pointer()), align=align, typ=kind)
+
+    def store(self, address: Any, value: Any, align: int = 1) -> None:
+        """Writes one value."""
+        self.b.store(value, self.b.inttoptr(address, value.type.as_pointer()), align=align)
+
+    # arithmetic
+
+    def call(self, name: str, result: Any, *args: Any) -> Any:
+        """Calls an LLVM intrinsic or an external function by its full name."""
+        kind = ir.FunctionType(result, [arg.type for arg in args])
+        return self.b.call(cgutils.get_or_insert_function(self.b.module, kind, name), args)
+
+    def math(self, name: str, *args: Any) -> Any:
+        """Calls `llvm.NAME` overloaded on its first argument's type, which is also the result's."""
+        return self.call(f"llvm.{name}.{_suffix(args[0].type)}", args[0].type, *args)
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        """Computes x * y + z with one rounding."""
+        return self.math("fma", x, y, z)
+
+    def abs(self, x: Any) -> Any:
+        """Absolute value."""
+        return self.math("fabs", x)
+
+    def larger(self, x: Any, y: Any) -> Any:
+        """The larger of two floats; y where x is NaN (x86 `maxps`)."""
+        return self.b.select(self.b.fcmp_ordered(">", x, y), x, y)
+
+    def smaller(self, x: Any, y: Any) -> Any:
+        """The smaller of two floats; y where x is NaN (x86 `minps`)."""
+        return self.b.select(self.b.fcmp_ordered("<", x, y), x, y)
+
+    def greatest_int(self, x: Any, y: Any) -> Any:
+        """The larger of two signed integers."""
+        return self.math("smax", x, y)
+
+    # lanes
+
+    def splat(self, value: Any, lanes: int) -> Any:
+        """A scalar in each lane."""
+        kind = vector(value.type, lanes)
+        one = self.b.insert_element(ir.Constant(kind, ir.Undefined), value, self.i32(0))
+        return self.b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), self.all(vector(I32, lanes), 0))
+
+    def shuffle(self, x: Any, y: Any, lanes: list[int]) -> Any:
+        """Lanes picked from the two vectors put end to end."""
+        mask = ir.Constant(vector(I32, len(lanes)), [self.i32(lane) for lane in lanes])
+        return self.b.shuffle_vector(x, y, mask)
+
+    def lane(self, x: Any, index: int) -> Any:
+        """One lane as a scalar."""
+        return self.b.extract_element(x, self.i32(index))
+
+    def fold(self, x: Any, combine: Any) -> Any:
+        """Reduces a vector by halves: lane i with lane i + n/2, always in this order (clause 4.1)."""
+        lanes = x.type.count
+        while lanes > 1:
+            lanes //= 2
+            low = self.shuffle(x, x, list(range(lanes)))
+            x = combine(low, self.shuffle(x, x, list(range(lanes, 2 * lanes))))
+        return self.lane(x, 0)
+
+    # control
+
+    def var(self, initial: Any) -> ir.AllocaInstr:
+        """A local variable, which LLVM turns into a register."""
+        slot = cgutils.alloca_once(self.b, initial.type)
+        self.b.store(initial, slot)
+        return slot
+
+    def get(self, slot: ir.AllocaInstr) -> Any:
+        """A variable's value."""
+        return self.b.load(slot)
+
+    def set(self, slot: ir.AllocaInstr, value: Any) -> None:
+        """Assigns a variable."""
+        self.b.store(value, slot)
+
+    @contextmanager
+    def loop(self, count: Any) -> Iterator[Any]:
+        """Runs the body for an i64 index from 0 below `count`."""
+        with cgutils.for_range(self.b, count, intp=I64) as around:
+            yield around.index

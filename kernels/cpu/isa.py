@@ -1,0 +1,51 @@
+"""Which instruction set the dot products use, and how it is chosen.
+
+SEALHOST_CPU_ISA forces one, so that each can be tested on a machine that has several.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+
+import llvmlite.binding as llvm
+
+from ..errors import KernelError
+
+ISA_VARIABLE = "SEALHOST_CPU_ISA"
+
+
+class Isa(StrEnum):
+    """A version of the dot-product layer (clause 5)."""
+
+    AVX512VNNI = "avx512vnni"
+    AVX2 = "avx2"
+    PORTABLE = "portable"
+
+
+_NEEDS = {
+    Isa.AVX512VNNI: ("avx512f", "avx512bw", "avx512vl", "avx512vnni", "f16c", "fma"),
+    Isa.AVX2: ("avx2", "f16c", "fma"),
+    Isa.PORTABLE: (),
+}
+
+
+def supported() -> tuple[Isa, ...]:
+    """The versions that this machine can run, fastest first."""
+    features = llvm.get_host_cpu_features()
+    return tuple(isa for isa, needs in _NEEDS.items() if all(features.get(name, False) for name in needs))
+
+
+def detect_isa() -> Isa:
+    """The fastest version that this machine runs, or the one that SEALHOST_CPU_ISA names.
+
+    Raises:
+        KernelError: the variable names no version, or one that this machine cannot run.
+    """
+    choice = os.environ.get(ISA_VARIABLE, "")
+    able = supported()
+    if not choice:
+        return able[0]
+    if choice not in able:
+        raise KernelError(f"expected {ISA_VARIABLE} to be one of {', '.join(able)} on this machine, got {choice!r}")
+    return Isa(choice)

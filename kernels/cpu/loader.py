@@ -1,0 +1,43 @@
+"""Links object code into the process and makes its entry point callable, with LLVM alone."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+import llvmlite.binding as llvm
+
+from ..errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+class Kernels:
+    """Loaded code. `enter` releases the GIL while it runs (ctypes does so for every foreign call)."""
+
+    def __init__(self, symbol: str, objects: tuple[bytes, ...]) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._jit = llvm.create_lljit_compiler()
+        builder = llvm.JITLibraryBuilder().add_current_process().export_symbol(symbol)
+        for code in objects:
+            builder.add_object_img(code)
+        self._library = builder.link(self._jit, "sealhost-step")
+        self._function = _PROTOTYPE(self._library[symbol])
+
+    def binder(self, context: int, thread: int) -> Callable[[], int]:
+        """A call of `enter(context, thread)` with its arguments fixed and its result unpacked."""
+        result, raised = ctypes.c_int64(), ctypes.c_void_p()
+        at, raised_at = ctypes.byref(result), ctypes.byref(raised)
+        function = self._function
+
+        def call() -> int:
+            # numba's convention: the value goes through the first pointer, the return value is a status
+            if function(at, raised_at, context, thread) != 0:
+                raise KernelError("expected the compiled step to end normally, got an exception status")
+            return result.value
+
+        return call

@@ -1,0 +1,167 @@
+"""Products of one tile of 16 quantised rows with a few activation columns.
+
+Layout  A tile is `blocks` records (layouts.RECORD_BYTES): float16 scales[16] (and minima[16] for Q4_1), then lines of 64
+        bytes: 16 rows x 4 weights. A 4-bit line holds columns 4j..4j+3 in its low and 16+4j.. in its high nibbles.
+        An activation column is int8[K], float32 scale[K/32], float32 scale*sum[K/32], int32 sum[K/32].
+Thread  One call computes 16 rows x C columns over all K; lane r of a vector is row r of the tile.
+Sums    Integers inside a block of 32 (exact), then per block in ascending order, in float32:
+            sum = fma(dot - zero * sum_a, scale_w * scale_a, sum);  Q4_1 also  sum = fma(min_w, scale*sum_a, sum)
+        the same for every C, for packed and for unpacked tiles and for every version: clause 4.1.
+Limits  K a multiple of 32; |activation| <= 127; saturation bounds in dot.py.
+Moves   Packed: RECORD_BYTES / 512 bytes per weight once for C columns. 512 * C multiply-adds a record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..layouts import BLOCK, LINE, RECORD_BYTES, TILE_ROWS, ZERO_POINT, Kind
+from .emit import F16, F32, I8, I32, vector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .dot import Dot
+    from .emit import Emit
+
+QUANTISED = (Kind.Q4_1, Kind.Q4_0, Kind.Q8_0)
+GROUPS = 8
+"""Groups of 4 columns in a block."""
+
+
+def planes(dot: Dot, kind: Kind) -> int:
+    """Planes of unsigned bytes that a version reads for this kind."""
+    return dot.wide_planes if kind is Kind.Q8_0 else 1
+
+
+def unpacked_record(dot: Dot, kind: Kind) -> int:
+    """Bytes of one unpacked record: a byte a weight and plane."""
+    return planes(dot, kind) * GROUPS * LINE
+
+
+def _header(kind: Kind) -> int:
+    return RECORD_BYTES[kind] - (8 if kind is Kind.Q8_0 else 4) * LINE
+
+
+class _Reader:
+    """Gives the unsigned byte vectors of one record, group by group.
+
+    Attributes:
+        steps: Lines to read; one line yields one or two (group, plane) entries.
+    """
+
+    def __init__(self, k: Emit, dot: Dot, kind: Kind, lines: Any, *, unpacked: bool) -> None:
+        self.k, self.dot, self.kind, self.lines, self.unpacked = k, dot, kind, lines, unpacked
+        self.steps = GROUPS if unpacked or kind is Kind.Q8_0 else GROUPS // 2
+
+    def _raw(self, line: int, part: int) -> Any:
+        size = LINE * self.dot.lanes // TILE_ROWS
+        return self.k.load(self.k.at(self.lines, line * LINE + part * size), vector(I8, size))
+
+    def entries(self, step: int, part: int, plane: int) -> list[tuple[int, Any]]:
+        """The (group of 4 columns, weights) that line `step` holds for one plane."""
+        k = self.k
+        if self.unpacked:
+            return [(step, self._raw(step + GROUPS * plane, part))]
+        raw = self._raw(step, part)
+        if self.kind is Kind.Q8_0:
+            return [(step, raw if self.dot.wide_planes == 1 else nibble(k, raw, plane))]
+        return [(step, nibble(k, raw, 0)), (step + GROUPS // 2, nibble(k, raw, 1))]
+
+
+def nibble(k: Emit, raw: Any, high: int) -> Any:
+    """The low or high four bits of each byte."""
+    return k.b.lshr(raw, k.all(raw.type, 4)) if high else k.b.and_(raw, k.all(raw.type, 15))
+
+
+def tile_kernel(dot: Dot, kind: Kind, columns: int, *, unpacked: bool) -> Callable[..., None]:
+    """Emitter of the product; see the module's text.
+
+    Its arguments: packed tile, unpacked lines (ignored when packed), activations, bytes between columns, blocks,
+    out (float32[columns][16]).
+    """
+    parts = range(TILE_ROWS // dot.lanes)
+    real = vector(F32, dot.lanes)
+
+    def emit(k: Emit, tile: Any, lines: Any, acts: Any, stride: Any, blocks: Any, out: Any) -> None:
+        bases = [acts]
+        for _ in range(columns - 1):
+            bases.append(k.at(bases[-1], stride))
+        sums = [[k.var(k.all(real, 0.0)) for _ in parts] for _ in range(columns)]
+        width = k.times(blocks, BLOCK)
+        scale_bytes = k.times(blocks, 4)
+        with k.loop(blocks) as block:
+            record = k.at(tile, k.times(block, RECORD_BYTES[kind]))
+            at_lines = k.at(lines, k.times(block, unpacked_record(dot, kind))) if unpacked else k.at(record, _header(kind))
+            reader = _Reader(k, dot, kind, at_lines, unpacked=unpacked)
+            here = [k.at(base, k.times(block, BLOCK)) for base in bases]
+            meta = [k.at(base, width, k.times(block, 4)) for base in bases]
+            totals = _block_sums(k, dot, reader, here)
+            for part in parts:
+                scales = k.b.fpext(k.load(k.at(record, part * 2 * dot.lanes), vector(F16, dot.lanes)), real)
+                minima = None
+                if kind is Kind.Q4_1:
+                    at = k.at(record, 2 * TILE_ROWS + part * 2 * dot.lanes)
+                    minima = k.b.fpext(k.load(at, vector(F16, dot.lanes)), real)
+                for column in range(columns):
+                    total = totals[column][part]
+                    scale = k.splat(k.load(meta[column], F32), dot.lanes)
+                    sum_ = k.get(sums[column][part])
+                    if ZERO_POINT[kind]:
+                        zero = k.b.mul(k.load(k.at(meta[column], scale_bytes, scale_bytes), I32), k.i32(ZERO_POINT[kind]))
+                        total = k.b.sub(total, k.splat(zero, dot.lanes))
+                    sum_ = k.fma(k.b.sitofp(total, real), k.b.fmul(scales, scale), sum_)
+                    if minima is not None:
+                        weighted = k.splat(k.load(k.at(meta[column], scale_bytes), F32), dot.lanes)
+                        sum_ = k.fma(minima, weighted, sum_)
+                    k.set(sums[column][part], sum_)
+        for column in range(columns):
+            for part in parts:
+                k.store(k.at(out, column * LINE + part * 4 * dot.lanes), k.get(sums[column][part]))
+
+    return emit
+
+
+def _block_sums(k: Emit, dot: Dot, reader: _Reader, columns: list[Any]) -> list[list[Any]]:
+    """Integer dot products of one record: [column][part] -> <lanes x i32>."""
+    parts = range(TILE_ROWS // dot.lanes)
+    count = planes(dot, reader.kind)
+    result: list[list[Any]] = [[None for _ in parts] for _ in columns]
+    for plane in range(count):
+        running = [[dot.zero(k) for _ in parts] for _ in columns]
+        for step in range(reader.steps):
+            lines = [reader.entries(step, part, plane) for part in parts]
+            for entry, (group, _) in enumerate(lines[0]):
+                for column, base in enumerate(columns):
+                    four = k.load(k.at(base, 4 * group), I32)
+                    for part in parts:
+                        running[column][part] = dot.accumulate(k, running[column][part], lines[part][entry][1], four)
+        for column in range(len(columns)):
+            for part in parts:
+                total = dot.finish(k, running[column][part], 16 if plane else 1)
+                before = result[column][part]
+                result[column][part] = total if before is None else k.b.add(before, total)
+    return result
+
+
+def unpack_kernel(dot: Dot, kind: Kind) -> Callable[..., None]:
+    """Emitter that spreads a packed tile into a byte a weight, once for many columns.
+
+    Its arguments: packed tile, blocks, out (uint8[blocks][planes][8 groups][64]).
+    """
+    whole = vector(I8, LINE)
+
+    def emit(k: Emit, tile: Any, blocks: Any, out: Any) -> None:
+        with k.loop(blocks) as block:
+            lines = k.at(tile, k.times(block, RECORD_BYTES[kind]), _header(kind))
+            to = k.at(out, k.times(block, unpacked_record(dot, kind)))
+            for line in range(GROUPS if kind is Kind.Q8_0 else GROUPS // 2):
+                raw = k.load(k.at(lines, line * LINE), whole)
+                if planes(dot, kind) == 1 and kind is Kind.Q8_0:
+                    k.store(k.at(to, line * LINE), raw)
+                else:
+                    second = GROUPS if kind is Kind.Q8_0 else GROUPS // 2
+                    k.store(k.at(to, line * LINE), nibble(k, raw, 0))
+                    k.store(k.at(to, (line + second) * LINE), nibble(k, raw, 1))
+
+    return emit

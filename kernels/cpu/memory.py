@@ -1,0 +1,197 @@
+"""Lays out everything a model's step needs besides its weights: KV cache, scratch memory and the context table."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..backend import KV_BLOCK_TOKENS
+from ..layouts import BLOCK, LINE, TILE_ROWS, ActivationLayout, round_up
+from .arena import Arena, address
+from .program import (
+    PARTIAL_HEADER,
+    PARTITION_TOKENS,
+    QUERIES,
+    SMALL,
+    STRIP,
+    WORD,
+    Context,
+)
+from .sync import sync_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..backend import DecoderSpec
+
+_KV_BYTES = 2  # float16
+_LARGEST_GROUP = 6
+"""Most queries of one attention kernel call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a model is built for.
+
+    Attributes:
+        kv_blocks: Blocks in the pool.
+        max_tokens: Most tokens in one step.
+        max_sequences: Most sequences in one step.
+        threads: Threads of a step.
+        plain: Some matrix other than `down` wants float32 activations.
+        hidden_plain: `down` does in some layer.
+    """
+
+    kv_blocks: int
+    max_tokens: int
+    max_sequences: int
+    threads: int
+    plain: bool
+    hidden_plain: bool
+
+
+class StepMemory:
+    """Cache, scratch and context of one model.
+
+    Attributes:
+        context: Words of `program.Context`. Shape: (Context.END / 8,), int64.
+        kv: One layer's key cache, then its values, layer by layer: their addresses.
+        kv_bytes: Bytes of the cache.
+        scratch_bytes: Bytes of everything else.
+        sync: The threads' sync area.
+    """
+
+    def __init__(self, spec: DecoderSpec, capacity: Capacity) -> None:
+        self._spec, self._capacity = spec, capacity
+        self._cache, self._scratch = Arena(), Arena()
+        self.context = self._scratch.take(int(Context.END)).view(np.int64)
+        self.sync = self._scratch.take(sync_bytes(capacity.threads))
+        self._shape()
+        self.kv = self._make_cache()
+        self._make_constants()
+        self._make_shared()
+        self._make_local()
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of the KV cache."""
+        return self._cache.used
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of scratch memory and tables."""
+        return self._scratch.used
+
+    @property
+    def position_limit(self) -> int:
+        """Positions that a sequence may reach."""
+        return min(self._spec.context, self._capacity.kv_blocks * KV_BLOCK_TOKENS)
+
+    def put(self, word: Context, value: int) -> None:
+        """Sets a word of the context."""
+        self.context[word // WORD] = value
+
+    def _take(self, word: Context, size: int) -> NDArray[np.uint8]:
+        area = self._scratch.take(size)
+        self.put(word, address(area))
+        return area
+
+    def _shape(self) -> None:
+        spec, capacity = self._spec, self._capacity
+        group = spec.heads // spec.kv_heads
+        words = {
+            Context.SYNC: address(self.sync),
+            Context.THREADS: capacity.threads,
+            Context.LAYER_COUNT: spec.layers,
+            Context.DIM_BLOCKS: spec.dim // BLOCK,
+            Context.ATTENTION_BLOCKS: spec.heads * spec.head_dim // BLOCK,
+            Context.HIDDEN_BLOCKS: spec.feed_forward_dim // BLOCK,
+            Context.HEADS: spec.heads,
+            Context.KV_HEADS: spec.kv_heads,
+            Context.HEAD_DIM: spec.head_dim,
+            Context.ROPE_HALF: spec.rope_dim // 2,
+            Context.TILE_TOKENS: max(1, QUERIES // group),
+            Context.KV_BLOCKS: capacity.kv_blocks,
+            Context.VOCAB: spec.vocab,
+            Context.POSITION_LIMIT: self.position_limit,
+        }
+        for word, value in words.items():
+            self.put(word, value)
+
+    def _make_cache(self) -> list[tuple[int, int]]:
+        spec = self._spec
+        head_bytes = spec.head_dim * KV_BLOCK_TOKENS * _KV_BYTES
+        block_bytes = spec.kv_heads * head_bytes
+        self.put(Context.KV_HEAD_BYTES, head_bytes)
+        self.put(Context.KV_BLOCK_BYTES, block_bytes)
+        size = self._capacity.kv_blocks * block_bytes
+        slab = self._cache.take(2 * spec.layers * size)
+        return [(address(slab) + 2 * layer * size, address(slab) + (2 * layer + 1) * size) for layer in range(spec.layers)]
+
+    def _make_constants(self) -> None:
+        spec = self._spec
+        for word, value in (
+            (Context.EPSILON, spec.norm_epsilon),
+            (Context.QUERY_SCALE, 1 / math.sqrt(spec.head_dim)),
+            (Context.ONE, 1.0),
+        ):
+            self._take(word, 4).view(np.float32)[0] = value
+        half, limit = spec.rope_dim // 2, self.position_limit
+        table = self._take(Context.ROPE_TABLE, limit * 2 * half * 4).view(np.float32).reshape(limit, 2, half)
+        rates = spec.rope_base ** (-np.arange(half, dtype=np.float64) / half)
+        step = 1024  # positions at a time, so that the float64 angles stay small
+        for start in range(0, limit, step):
+            angles = np.arange(start, min(limit, start + step), dtype=np.float64)[:, None] * rates
+            table[start : start + step, 0] = np.cos(angles)
+            table[start : start + step, 1] = np.sin(angles)
+
+    def _make_shared(self) -> None:
+        spec, capacity = self._spec, self._capacity
+        n, attention = capacity.max_tokens, spec.heads * spec.head_dim
+        widest = max(spec.dim, attention)
+        acts, hidden = ActivationLayout(widest).stride, ActivationLayout(spec.feed_forward_dim).stride
+        qkv_stride = round_up(4 * spec.head_dim * (spec.heads + 2 * spec.kv_heads), LINE)
+        self._take(Context.X, n * spec.dim * 4)
+        self._take(Context.QKV, n * qkv_stride)
+        self.put(Context.QKV_STRIDE, qkv_stride)
+        self._take(Context.ATTENTION, n * attention * 4)
+        self._take(Context.ACTS, n * acts)
+        self.put(Context.ACTS_STRIDE, acts)
+        self._take(Context.HIDDEN, n * hidden)
+        self.put(Context.HIDDEN_STRIDE, hidden)
+        self.put(Context.PLAIN_STRIDE, widest * 4)
+        self.put(Context.HIDDEN_PLAIN_STRIDE, spec.feed_forward_dim * 4)
+        if capacity.plain:
+            self._take(Context.PLAIN, n * widest * 4)
+        if capacity.hidden_plain:
+            self._take(Context.HIDDEN_PLAIN, n * spec.feed_forward_dim * 4)
+        self._take(Context.TILES, n * 8)
+
+    def _make_local(self) -> None:
+        """One thread's scratch: each part's offset goes into the context."""
+        spec = self._spec
+        widest = max(spec.dim, spec.heads * spec.head_dim)
+        queries = max(QUERIES, spec.heads // spec.kv_heads)
+        state = PARTIAL_HEADER + 4 * spec.head_dim
+        # four gate/up tiles of `dim` columns, or one tile of the widest matrix; two bytes a weight at most
+        line_bytes = 4 * round_up(max(4 * spec.dim, widest, spec.feed_forward_dim) * 2 * TILE_ROWS // 4, LINE)
+        parts = {
+            Context.LOCAL_ACTS: SMALL * ActivationLayout(widest).stride,
+            Context.LOCAL_PLAIN: SMALL * widest * 4,
+            Context.LOCAL_LINES: line_bytes,
+            Context.LOCAL_OUT: 4 * STRIP * LINE,
+            Context.LOCAL_QUERIES: queries * spec.head_dim * 4,
+            Context.LOCAL_SCORES: _LARGEST_GROUP * PARTITION_TOKENS * 4,
+            Context.LOCAL_PARTIALS: _LARGEST_GROUP * state,
+            Context.LOCAL_STATES: queries * state,
+            Context.LOCAL_SEEN: queries * 4,
+        }
+        offset = 0
+        for word, size in parts.items():
+            self.put(word, offset)
+            offset += round_up(size, LINE)
+        self.put(Context.LOCAL_STRIDE, offset)
+        self._take(Context.LOCAL, offset * self._capacity.threads)

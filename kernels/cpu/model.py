@@ -1,0 +1,118 @@
+"""A model on the CPU: packed weights, cache, threads, and the one compiled call that is a step."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import BatchError, KernelError
+from .arena import address
+from .crew import Crew
+from .program import Context, Fault
+
+if TYPE_CHECKING:
+    from ..backend import DecoderSpec
+    from ..batch import StepBatch
+    from .arena import Arena
+    from .loader import Kernels
+    from .memory import Capacity, StepMemory
+
+_ARRAYS = (
+    ("tokens", Context.TOKENS, np.int32),
+    ("positions", Context.POSITIONS, np.int32),
+    ("sequences", Context.SEQUENCES, np.int32),
+    ("block_tables", Context.TABLES, np.int32),
+    ("logits_tokens", Context.LOGITS_TOKENS, np.int32),
+    ("logits_addresses", Context.LOGITS_ADDRESSES, np.uint64),
+)
+_FAULTS = {
+    Fault.TOKEN: "token ids of 0 to {vocab} exclusive",
+    Fault.POSITION: "positions of 0 to {limit} exclusive that the block tables have room for",
+    Fault.ORDER: "each sequence's tokens together, at consecutive positions, sequences numbered from 0",
+    Fault.BLOCK: "KV block ids of 0 to {blocks} exclusive",
+    Fault.LOGITS: "logits of tokens that are in the batch, at addresses other than 0",
+}
+
+
+class CpuModel:
+    """See `backend.Model`."""
+
+    def __init__(
+        self, kernels: Kernels, spec: DecoderSpec, capacity: Capacity, weights: Arena, memory: StepMemory, keep: object
+    ) -> None:
+        self._spec, self._capacity, self._weights, self._memory = spec, capacity, weights, memory
+        self._lock = threading.Lock()
+        self._bound: list[object] = [None] * len(_ARRAYS)
+        self._crew = Crew(memory.sync, capacity.threads)
+        owner = (kernels, weights, memory, keep)
+        self._owner: object = owner
+        self._enter = kernels.binder(address(memory.context), 0)
+        self._crew.start(kernels, memory.context, owner)
+        self._finalizer = weakref.finalize(self, self._crew.stop)
+
+    @property
+    def spec(self) -> DecoderSpec:
+        """Hyperparameters it was built with."""
+        return self._spec
+
+    @property
+    def memory_bytes(self) -> dict[str, int]:
+        """Bytes held, by purpose: weights, kv, scratch."""
+        return {"weights": self._weights.used, "kv": self._memory.kv_bytes, "scratch": self._memory.scratch_bytes}
+
+    def step(self, batch: StepBatch) -> None:
+        """Runs every token of the batch; see `backend.Model.step`.
+
+        Raises:
+            BatchError: a count, id or address is out of range; nothing was computed.
+            KernelError: the model is closed.
+        """
+        with self._lock:
+            if not self._finalizer.alive:
+                raise KernelError("expected an open model, got one that was closed")
+            self._bind(batch)
+            if batch.token_count == 0:
+                return
+            fault = self._enter()
+            if fault:
+                self._refuse(Fault(fault))
+
+    def close(self) -> None:
+        """Stops the threads and lets go of the memory; idempotent, waits for a running step."""
+        with self._lock:
+            self._finalizer()
+            self._owner = None
+            self._bound = [None] * len(_ARRAYS)
+
+    def _bind(self, batch: StepBatch) -> None:
+        """Puts the batch's counts, and where it is another batch also its addresses, into the context."""
+        arrays = [getattr(batch, name) for name, _, _ in _ARRAYS]
+        if any(new is not old for new, old in zip(arrays, self._bound, strict=True)):
+            self._bind_arrays(arrays)
+        counts = (batch.token_count, batch.sequence_count, batch.logits_count)
+        tokens = min(self._capacity.max_tokens, *(len(array) for array in arrays[:3]))
+        sequences = min(self._capacity.max_sequences, len(batch.block_tables))
+        rows = min(self._capacity.max_sequences, len(batch.logits_tokens), len(batch.logits_addresses))
+        for name, value, most in zip(("tokens", "sequences", "logits"), counts, (tokens, sequences, rows), strict=True):
+            if not 0 <= value <= most:
+                raise BatchError(f"expected at most {most} {name} in a step, got {value}")
+        put = self._memory.put
+        put(Context.TOKEN_COUNT, counts[0])
+        put(Context.SEQUENCE_COUNT, counts[1])
+        put(Context.LOGITS_COUNT, counts[2])
+
+    def _bind_arrays(self, arrays: list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]) -> None:
+        for (name, _, dtype), array in zip(_ARRAYS, arrays, strict=True):
+            if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != (2 if name == "block_tables" else 1):
+                raise BatchError(f"expected {name} as a contiguous {np.dtype(dtype).name} array, got {array.dtype} {array.shape}")
+        for (_, word, _), array in zip(_ARRAYS, arrays, strict=True):
+            self._memory.put(word, address(array))
+        self._memory.put(Context.TABLE_STRIDE, arrays[3].shape[1] * 4)
+        self._bound = list(arrays)
+
+    def _refuse(self, fault: Fault) -> None:
+        limits = {"vocab": self._spec.vocab, "limit": self._memory.position_limit, "blocks": self._capacity.kv_blocks}
+        raise BatchError(f"expected {_FAULTS[fault].format(**limits)}; the step was refused before it read anything")

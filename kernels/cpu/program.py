@@ -1,0 +1,143 @@
+"""The context that a step runs on: a table of int64 words that names every address and size.
+
+Compiled code takes the table's address alone. Words are numbered here and nowhere else; the model fills them in.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, auto
+
+from ..backend import KV_BLOCK_TOKENS
+
+WORD = 8
+
+
+class _Offset(IntEnum):
+    """Members count from 0 in steps of one word, so that a member is a byte offset."""
+
+    @staticmethod
+    def _generate_next_value_(_name: str, _start: int, count: int, _last: list[int]) -> int:
+        return WORD * count
+
+
+class Context(_Offset):
+    """Words of the context."""
+
+    SYNC = auto()
+    THREADS = auto()
+    LAYER_COUNT = auto()
+    DIM_BLOCKS = auto()
+    ATTENTION_BLOCKS = auto()
+    HIDDEN_BLOCKS = auto()
+    HEADS = auto()
+    KV_HEADS = auto()
+    HEAD_DIM = auto()
+    ROPE_HALF = auto()
+    TILE_TOKENS = auto()
+    EPSILON = auto()
+    QUERY_SCALE = auto()
+    ONE = auto()
+    ROPE_TABLE = auto()
+    LAYERS = auto()
+    EMBEDDING = auto()
+    HEAD = auto()
+    OUTPUT_NORM = auto()
+    KV_HEAD_BYTES = auto()
+    KV_BLOCK_BYTES = auto()
+    KV_BLOCKS = auto()
+    VOCAB = auto()
+    POSITION_LIMIT = auto()
+    # scratch that all threads share
+    X = auto()
+    QKV = auto()
+    QKV_STRIDE = auto()
+    ATTENTION = auto()
+    ACTS = auto()
+    ACTS_STRIDE = auto()
+    PLAIN = auto()
+    PLAIN_STRIDE = auto()
+    HIDDEN = auto()
+    HIDDEN_STRIDE = auto()
+    HIDDEN_PLAIN = auto()
+    HIDDEN_PLAIN_STRIDE = auto()
+    TILES = auto()
+    TILE_COUNT = auto()
+    # scratch of one thread: base, bytes between threads, and offsets in it
+    LOCAL = auto()
+    LOCAL_STRIDE = auto()
+    LOCAL_ACTS = auto()
+    LOCAL_PLAIN = auto()
+    LOCAL_LINES = auto()
+    LOCAL_OUT = auto()
+    LOCAL_QUERIES = auto()
+    LOCAL_SCORES = auto()
+    LOCAL_PARTIALS = auto()
+    LOCAL_STATES = auto()
+    LOCAL_SEEN = auto()
+    # the batch
+    TOKENS = auto()
+    POSITIONS = auto()
+    SEQUENCES = auto()
+    TABLES = auto()
+    TABLE_STRIDE = auto()
+    LOGITS_TOKENS = auto()
+    LOGITS_ADDRESSES = auto()
+    TOKEN_COUNT = auto()
+    SEQUENCE_COUNT = auto()
+    LOGITS_COUNT = auto()
+    END = auto()
+
+
+class Matrix(_Offset):
+    """Words of a matrix descriptor."""
+
+    KIND = auto()
+    ROWS = auto()
+    BLOCKS = auto()
+    TILES = auto()
+    TILE_BYTES = auto()
+    DATA = auto()
+    END = auto()
+
+
+class Layer(IntEnum):
+    """Byte offsets in one layer's entry; matrices are embedded descriptors."""
+
+    ATTENTION_NORM = 0
+    FEED_FORWARD_NORM = WORD
+    KEYS = 2 * WORD
+    VALUES = 3 * WORD
+    QUERY = 4 * WORD
+    KEY = 4 * WORD + Matrix.END
+    VALUE = 4 * WORD + 2 * Matrix.END
+    ATTENTION_OUTPUT = 4 * WORD + 3 * Matrix.END
+    GATE = 4 * WORD + 4 * Matrix.END
+    UP = 4 * WORD + 5 * Matrix.END
+    DOWN = 4 * WORD + 6 * Matrix.END
+    END = 4 * WORD + 7 * Matrix.END
+
+
+SMALL = 4
+"""Tokens up to which each thread norms and quantises for itself: cheaper than a barrier."""
+CHUNK = 128
+"""Columns of one task in a matrix product: their activations stay in the second-level cache."""
+STRIP = 16
+"""Columns between visits to the output: their sums stay in the first-level cache."""
+QUERIES = 12
+"""Queries that attend together in prefill; the keys are read once for them."""
+PARTITION_BLOCKS = 16
+"""KV blocks whose attention is summed before it is merged with that of the next ones."""
+PARTITION_TOKENS = PARTITION_BLOCKS * KV_BLOCK_TOKENS
+PARTIAL_HEADER = 64
+"""Bytes before the values of a partial: float32 peak and sum, padded to a cache line."""
+
+
+class Fault(IntEnum):
+    """What compiled code answers to a batch that it refuses."""
+
+    NONE = 0
+    TOKEN = 1
+    POSITION = 2
+    ORDER = 3
+    BLOCK = 4
+    LOGITS = 5

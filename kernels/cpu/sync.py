@@ -1,0 +1,57 @@
+"""What the threads of a step share: the sync area's layout, its limits, and what Python does with it.
+
+This file needs no compiler, so that a start from the cache does not import one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+
+LINE = 64
+EPOCH, ARRIVED, ROUND, SLEEPERS, STOP, IDLE, COUNTERS = (LINE * index for index in range(7))
+"""Offsets of: step number (int32, workers sleep on it), arrivals, barrier round (int32, slept on), threads asleep in a
+barrier, stop flag, workers asleep between steps; then the counters."""
+
+SPINS = 2000
+"""Pauses before a thread sleeps in a barrier: about 25 microseconds, several times a small matrix product."""
+IDLE_SPINS = 4000
+"""Pauses before a worker sleeps between steps."""
+
+FUTEX = {"x86_64": 202, "aarch64": 98}
+WAIT_PRIVATE, WAKE_PRIVATE = 128, 129
+EVERYONE = 1 << 30
+NAP_MICROSECONDS = 50
+HAS_FUTEX = sys.platform == "linux" and platform.machine() in FUTEX
+
+
+def sync_bytes(threads: int) -> int:
+    """Bytes of the sync area."""
+    return COUNTERS + LINE * threads
+
+
+def wake_from_python(address: int) -> None:
+    """Wakes the sleepers on an address from outside compiled code (used when stopping)."""
+    if HAS_FUTEX:
+        call = ctypes.CDLL(None, use_errno=True).syscall
+        call.restype = ctypes.c_long
+        arguments = (FUTEX[platform.machine()], address, WAKE_PRIVATE, EVERYONE, 0, 0, 0)
+        call(*(ctypes.c_long(argument) for argument in arguments))
+
+
+def available_threads() -> int:
+    """Processors that this process may use, by affinity and by the cgroup's CPU quota; at least 1."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(affinity, _cgroup_quota() or affinity))
+
+
+def _cgroup_quota() -> int | None:
+    """Whole processors of the cgroup's quota, rounded up; None without one."""
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:  # noqa: PTH123 — a kernel file of one line
+            quota, period = file.read().split()
+        return None if quota == "max" else max(1, -(-int(quota) // int(period)))
+    except (OSError, ValueError):
+        return None
