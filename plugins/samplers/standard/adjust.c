@@ -1,0 +1,81 @@
+#include "adjust.h"
+
+#include "limits.h"
+#include "sealhost_guest.h"
+
+static struct adjusted adjusted[VOCAB_CAPACITY];
+static uint32_t place_of[VOCAB_CAPACITY]; /* index in `adjusted` + 1; 0: not in it */
+
+/* The entry of an id, made on first use; 0 when the id is not in the vocabulary. */
+static struct adjusted *entry_of(struct row *row, uint32_t id) {
+    if (id >= row->count)
+        return 0;
+    if (!place_of[id]) {
+        float original = row->logits[id];
+        row->adjusted[row->adjusted_count] = (struct adjusted){original, id, 0, original, 0};
+        place_of[id] = ++row->adjusted_count;
+        row->logits[id] = (float)MINUS_INFINITY;
+    }
+    return &row->adjusted[place_of[id] - 1];
+}
+
+static int32_t fail_id(const char *where, uint32_t id) {
+    error_begin(where);
+    error_text(": expected ids below vocab_size, got ");
+    error_number(id);
+    return SEALHOST_ERROR_INPUT;
+}
+
+static int32_t add_bias(struct row *row, const struct request *request) {
+    for (uint32_t i = 0; i < request->parameters->bias_count; i++) {
+        struct adjusted *entry = entry_of(row, request->bias[i].id);
+        if (!entry)
+            return fail_id("logit bias", request->bias[i].id);
+        entry->value += request->bias[i].bias;
+    }
+    return SEALHOST_OK;
+}
+
+/* Marks and counts the ids of the history that a penalty looks at. */
+static int32_t count_history(struct row *row, const struct request *request) {
+    const struct sealhost_row *parameters = request->parameters;
+    int repetition = parameters->repetition_penalty != 1.0f;
+    int generated = parameters->presence_penalty != 0.0f || parameters->frequency_penalty != 0.0f;
+    uint32_t first = repetition ? 0 : parameters->prompt_length;
+    for (uint32_t i = first; (repetition || generated) && i < parameters->history_length; i++) {
+        struct adjusted *entry = entry_of(row, request->history[i]);
+        if (!entry)
+            return fail_id("history", request->history[i]);
+        entry->seen = 1;
+        entry->generated += i >= parameters->prompt_length;
+    }
+    return SEALHOST_OK;
+}
+
+static double penalised(const struct adjusted *entry, const struct sealhost_row *parameters) {
+    double value = entry->value, repetition = parameters->repetition_penalty;
+    if (entry->seen && repetition != 1.0)
+        value = value > 0 ? value / repetition : value * repetition;
+    if (entry->generated)
+        value -= parameters->presence_penalty + (double)entry->generated * parameters->frequency_penalty;
+    return value == value ? value : MINUS_INFINITY; /* NaN: -inf */
+}
+
+int32_t adjust(struct row *row, const struct request *request) {
+    row->adjusted = adjusted;
+    row->adjusted_count = 0;
+    int32_t status = add_bias(row, request);
+    if (!status)
+        status = count_history(row, request);
+    for (uint32_t i = 0; i < row->adjusted_count; i++)
+        row->adjusted[i].value = penalised(&row->adjusted[i], request->parameters);
+    return status;
+}
+
+void adjust_undo(struct row *row) {
+    for (uint32_t i = 0; i < row->adjusted_count; i++) {
+        row->logits[row->adjusted[i].id] = row->adjusted[i].original;
+        place_of[row->adjusted[i].id] = 0;
+    }
+    row->adjusted_count = 0;
+}

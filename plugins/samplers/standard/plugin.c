@@ -1,0 +1,109 @@
+/* The exports of the standard sampler: sealhost.h's sampler, README.md clauses 2.x. */
+#define SEALHOST_ERROR_AREA
+#include "adjust.h"
+#include "chain.h"
+#include "exponential.h"
+#include "limits.h"
+#include "sealhost_guest.h"
+
+static float logits[MAX_ROWS][VOCAB_CAPACITY] __attribute__((aligned(4096)));
+static struct sealhost_row rows[MAX_ROWS] __attribute__((aligned(8)));
+static struct sealhost_result results[MAX_ROWS] __attribute__((aligned(8)));
+static uint32_t history[MAX_ROWS][HISTORY_CAPACITY];
+static struct sealhost_bias bias[MAX_ROWS][BIAS_CAPACITY];
+static uint8_t config[CONFIG_CAPACITY];
+static struct sealhost_sampler_layout published;
+
+_Static_assert(VOCAB_CAPACITY * sizeof(float) % 4096 == 0, "a row of logits is whole pages");
+
+SEALHOST_EXPORT(sealhost_sampler_v1) int32_t sealhost_sampler_v1(void) {
+    return SEALHOST_ABI_MINOR;
+}
+
+SEALHOST_EXPORT(layout) int32_t layout(void) {
+    published = (struct sealhost_sampler_layout){
+        .size = sizeof published,
+        .minor = SEALHOST_ABI_MINOR,
+        .max_rows = MAX_ROWS,
+        .vocab_capacity = VOCAB_CAPACITY,
+        .logits = sealhost_offset(logits),
+        .logits_stride = sizeof logits[0],
+        .rows = sealhost_offset(rows),
+        .results = sealhost_offset(results),
+        .history = sealhost_offset(history),
+        .history_capacity = HISTORY_CAPACITY,
+        .bias = sealhost_offset(bias),
+        .bias_capacity = BIAS_CAPACITY,
+        .config = sealhost_offset(config),
+        .config_capacity = CONFIG_CAPACITY,
+        .error = sealhost_offset(sealhost_error_area),
+        .error_capacity = SEALHOST_ERROR_BYTES,
+    };
+    return (int32_t)sealhost_offset(&published);
+}
+
+SEALHOST_EXPORT(init) int32_t init(void) {
+    exponential_prepare();
+    return SEALHOST_OK;
+}
+
+/* Nothing is carried from one step to the next: each row says all that it needs. */
+SEALHOST_EXPORT(reset) int32_t reset(void) {
+    return SEALHOST_OK;
+}
+
+static int32_t check(const struct sealhost_row *row) {
+    if (row->size < sizeof *row)
+        return fail(SEALHOST_ERROR_INPUT, "step: a row is smaller than this guest's struct sealhost_row");
+    if (row->vocab_size == 0 || row->vocab_size > VOCAB_CAPACITY)
+        return fail(SEALHOST_ERROR_CAPACITY, "step: vocab_size is 0 or above the capacity");
+    if (row->history_length > HISTORY_CAPACITY || row->bias_count > BIAS_CAPACITY)
+        return fail(SEALHOST_ERROR_CAPACITY, "step: the history or the bias list is above its capacity");
+    if (row->prompt_length > row->history_length)
+        return fail(SEALHOST_ERROR_INPUT, "step: prompt_length is above history_length");
+    if (!(row->temperature >= 0) || !(row->repetition_penalty > 0) || !(row->top_p >= 0) || !(row->min_p <= 1))
+        return fail(SEALHOST_ERROR_INPUT, "step: temperature, repetition_penalty, top_p or min_p is out of range");
+    return SEALHOST_OK;
+}
+
+static uint32_t draw(const struct row *row, const struct sealhost_row *parameters, double max) {
+    if (parameters->temperature == 0)
+        return row_first(row, max);
+    int top_k_off = parameters->top_k <= 0 || (uint32_t)parameters->top_k >= parameters->vocab_size;
+    struct chain chain = {
+        .scale = {max, 1.0 / parameters->temperature},
+        .top_k = top_k_off ? UINT32_MAX : (uint32_t)parameters->top_k,
+        .top_p = parameters->top_p,
+        .min_p = parameters->min_p,
+        .u = (double)(parameters->random[0] >> 11) * 0x1p-53,
+    };
+    return chain_draw(row, &chain);
+}
+
+static int32_t sample(uint32_t index) {
+    const struct sealhost_row *parameters = &rows[index];
+    struct row row = {logits[index], parameters->vocab_size, 0, 0};
+    struct request request = {parameters, history[index], bias[index]};
+    int32_t status = adjust(&row, &request);
+    double max = status ? 0 : row_max(&row);
+    if (!status && max == MINUS_INFINITY)
+        status = fail(SEALHOST_ERROR_EMPTY, "step: every logit is -inf or not a number: no token can be drawn");
+    if (!status)
+        results[index] = (struct sealhost_result){
+            sizeof results[index], SEALHOST_TOKEN, draw(&row, parameters, max), 0};
+    adjust_undo(&row);
+    return status;
+}
+
+SEALHOST_EXPORT(step) int32_t step(uint32_t count) {
+    if (count > MAX_ROWS)
+        return fail(SEALHOST_ERROR_INPUT, "step: more rows than the layout has");
+    for (uint32_t i = 0; i < count; i++) {
+        int32_t status = check(&rows[i]);
+        if (!status && rows[i].flags & SEALHOST_ROW_SAMPLE)
+            status = sample(i);
+        if (status)
+            return status;
+    }
+    return SEALHOST_OK;
+}

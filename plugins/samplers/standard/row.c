@@ -1,0 +1,209 @@
+#include "row.h"
+
+#include <wasm_simd128.h>
+
+#include "exponential.h"
+
+#define LANES 4u
+#define UNROLL 16u /* logits a turn: each turn of a loop pays an epoch check and spills around it */
+
+/* Larger lane by lane; a NaN in `next` loses. */
+static v128_t larger(v128_t best, v128_t next) {
+    return wasm_f32x4_pmax(best, next);
+}
+
+static float largest_lane(v128_t lanes) {
+    lanes = larger(lanes, wasm_i32x4_shuffle(lanes, lanes, 2, 3, 0, 1));
+    lanes = larger(lanes, wasm_i32x4_shuffle(lanes, lanes, 1, 0, 3, 2));
+    return wasm_f32x4_extract_lane(lanes, 0);
+}
+
+static float logits_max(const float *logits, uint32_t count) {
+    v128_t best[4];
+    for (int i = 0; i < 4; i++)
+        best[i] = wasm_f32x4_splat((float)MINUS_INFINITY);
+    uint32_t at = 0;
+    for (; at + UNROLL <= count; at += UNROLL)
+        for (int i = 0; i < 4; i++)
+            best[i] = larger(best[i], wasm_v128_load(logits + at + 4 * i));
+    float max = largest_lane(larger(larger(best[0], best[1]), larger(best[2], best[3])));
+    for (; at < count; at++)
+        if (logits[at] > max)
+            max = logits[at];
+    return max;
+}
+
+double row_max(const struct row *row) {
+    double max = logits_max(row->logits, row->count);
+    for (uint32_t i = 0; i < row->adjusted_count; i++)
+        if (row->adjusted[i].value > max)
+            max = row->adjusted[i].value;
+    return max;
+}
+
+/* Whether any of 16 logits is >= least (equal to it, if it is the maximum). */
+static int any_at_least(const float *logits, v128_t least) {
+    v128_t any = wasm_f32x4_ge(wasm_v128_load(logits), least);
+    for (uint32_t i = LANES; i < UNROLL; i += LANES)
+        any = wasm_v128_or(any, wasm_f32x4_ge(wasm_v128_load(logits + i), least));
+    return wasm_v128_any_true(any);
+}
+
+/* The lowest index of the row's maximum; NO_TOKEN when only adjusted logits reach it. */
+static uint32_t logits_first(const float *logits, uint32_t count, float max) {
+    v128_t wanted = wasm_f32x4_splat(max);
+    uint32_t at = 0;
+    while (at + UNROLL <= count && !any_at_least(logits + at, wanted))
+        at += UNROLL;
+    while (at < count && !(logits[at] >= max))
+        at++;
+    return at < count ? at : NO_TOKEN;
+}
+
+uint32_t row_first(const struct row *row, double value) {
+    float rounded = (float)value;
+    uint32_t first = rounded == value ? logits_first(row->logits, row->count, rounded) : NO_TOKEN;
+    for (uint32_t i = 0; i < row->adjusted_count; i++)
+        if (row->adjusted[i].value == value && row->adjusted[i].id < first)
+            first = row->adjusted[i].id;
+    return first;
+}
+
+double row_min(const struct row *row) {
+    double min = __builtin_inf();
+    for (uint32_t i = 0; i < row->count; i++)
+        if (row->logits[i] < min && row->logits[i] > (float)MINUS_INFINITY)
+            min = row->logits[i];
+    for (uint32_t i = 0; i < row->adjusted_count; i++)
+        if (row->adjusted[i].value < min && row->adjusted[i].value > MINUS_INFINITY)
+            min = row->adjusted[i].value;
+    return min;
+}
+
+static uint32_t gather_adjusted(
+    const struct row *row, double least, double most, struct candidate *out, uint32_t found) {
+    for (uint32_t i = 0; i < row->adjusted_count; i++) {
+        double value = row->adjusted[i].value;
+        if (value >= least && value <= most && value > MINUS_INFINITY)
+            out[found++] = (struct candidate){value, row->adjusted[i].id};
+    }
+    return found;
+}
+
+/* The float32 that `x >= least` compares with: rounding must not let a smaller one in. */
+static float float_at_least(double least) {
+    float rounded = (float)least;
+    if (rounded >= least)
+        return rounded > (float)MINUS_INFINITY ? rounded : -__FLT_MAX__;
+    union {
+        float value;
+        uint32_t bits;
+    } next = {rounded};
+    next.bits = rounded == 0 ? 1 : rounded > 0 ? next.bits + 1 : next.bits - 1;
+    return next.value;
+}
+
+uint32_t row_gather(const struct row *row, double least, double most, struct candidate *out) {
+    float smallest = float_at_least(least), largest = (float)most; /* rounding lets no float32 <= most out */
+    v128_t threshold = wasm_f32x4_splat(smallest);
+    const float *logits = row->logits;
+    uint32_t found = 0, at = 0;
+    while (at < row->count) {
+        uint32_t stop = row->count - at < UNROLL ? row->count : at + UNROLL;
+        if (stop - at == UNROLL && !any_at_least(logits + at, threshold)) {
+            at = stop;
+            continue;
+        }
+        for (; at < stop; at++)
+            if (logits[at] >= smallest && logits[at] <= largest)
+                out[found++] = (struct candidate){logits[at], at};
+    }
+    return gather_adjusted(row, least, most, out, found);
+}
+
+double weight_of(double logit, struct scale scale) {
+    if (logit == scale.max) /* +inf - +inf is no number */
+        return 1.0;
+    return wasm_f64x2_extract_lane(exponential(wasm_f64x2_splat((logit - scale.max) * scale.inverse)), 0);
+}
+
+static v128_t upper_half(v128_t lanes) {
+    return wasm_i32x4_shuffle(lanes, lanes, 2, 3, 0, 1);
+}
+
+/* Weights of the low two of four logits. */
+static v128_t two_weights(v128_t logits, struct scale scale) {
+    v128_t below = wasm_f64x2_sub(wasm_f64x2_promote_low_f32x4(logits), wasm_f64x2_splat(scale.max));
+    return exponential(wasm_f64x2_mul(below, wasm_f64x2_splat(scale.inverse)));
+}
+
+static double adjusted_mass(const struct row *row, struct scale scale, double least) {
+    double mass = 0;
+    for (uint32_t i = 0; i < row->adjusted_count; i++)
+        if (row->adjusted[i].value < least)
+            mass += weight_of(row->adjusted[i].value, scale);
+    return mass;
+}
+
+double row_mass(const struct row *row, struct scale scale) {
+    v128_t low = wasm_f64x2_splat(0), high = wasm_f64x2_splat(0);
+    uint32_t at = 0;
+    for (; at + UNROLL <= row->count; at += UNROLL)
+        for (uint32_t i = 0; i < UNROLL; i += LANES) {
+            v128_t logits = wasm_v128_load(row->logits + at + i);
+            low = wasm_f64x2_add(low, two_weights(logits, scale));
+            high = wasm_f64x2_add(high, two_weights(upper_half(logits), scale));
+        }
+    v128_t both = wasm_f64x2_add(low, high);
+    double mass = wasm_f64x2_extract_lane(both, 0) + wasm_f64x2_extract_lane(both, 1);
+    for (; at < row->count; at++)
+        mass += weight_of(row->logits[at], scale);
+    return mass + adjusted_mass(row, scale, __builtin_inf());
+}
+
+static double sum_of_lanes(v128_t lanes) {
+    v128_t pairs = wasm_f64x2_add(wasm_f64x2_promote_low_f32x4(lanes), wasm_f64x2_promote_low_f32x4(upper_half(lanes)));
+    return wasm_f64x2_extract_lane(pairs, 0) + wasm_f64x2_extract_lane(pairs, 1);
+}
+
+/* What rough weights need, four times each. */
+struct rough_scale {
+    v128_t top, factor; /* 2^((x - top) * factor) */
+    v128_t above, below; /* exclusive bounds of the logits that count */
+};
+
+static v128_t rough_weights(const float *logits, const struct rough_scale *scale) {
+    v128_t values = wasm_v128_load(logits);
+    v128_t counts = wasm_v128_and(wasm_f32x4_lt(values, scale->above), wasm_f32x4_gt(values, scale->below));
+    return wasm_v128_and(rough(wasm_f32x4_mul(wasm_f32x4_sub(values, scale->top), scale->factor)), counts);
+}
+
+/* Four float32 sums would drift over a whole row; over this many logits they do not. */
+#define ROUGH_BLOCK 512u
+
+static double rough_block(const float *logits, uint32_t count, const struct rough_scale *scale) {
+    v128_t sum = wasm_f32x4_splat(0);
+    for (uint32_t at = 0; at < count; at += UNROLL)
+        for (uint32_t i = 0; i < UNROLL; i += LANES)
+            sum = wasm_f32x4_add(sum, rough_weights(logits + at + i, scale));
+    return sum_of_lanes(sum);
+}
+
+double row_rough_mass(const struct row *row, struct scale scale, double least) {
+    float reference = (float)scale.max; /* max itself may be an adjusted float64: the difference is made up below */
+    struct rough_scale rough_scale = {
+        wasm_f32x4_splat(reference), wasm_f32x4_splat((float)(scale.inverse / LN2)), wasm_f32x4_splat(float_at_least(least)),
+        wasm_f32x4_splat((float)(reference + ROUGH_LEAST / scale.inverse))};
+    double mass = 0;
+    uint32_t at = 0, whole = row->count & ~(UNROLL - 1);
+    while (at < whole) {
+        uint32_t size = whole - at < ROUGH_BLOCK ? whole - at : ROUGH_BLOCK;
+        mass += rough_block(row->logits + at, size, &rough_scale);
+        at += size;
+    }
+    mass *= weight_of(reference, (struct scale){scale.max, scale.inverse});
+    for (; at < row->count; at++)
+        if (row->logits[at] < least)
+            mass += weight_of(row->logits[at], scale);
+    return mass + adjusted_mass(row, scale, least);
+}

@@ -1,0 +1,65 @@
+/* One row of logits as the chain sees it, and the passes over it.
+ *
+ * Ids that a bias or a penalty touches are few. Their float64 values lie in a list beside the logits, and their
+ * places among the logits hold -inf while the row is worked on (adjust.h). So the long passes stay SIMD over
+ * float32, and nothing is rounded.
+ */
+#ifndef ROW_H
+#define ROW_H
+
+#include <stdint.h>
+
+#define NO_TOKEN 0xFFFFFFFFu
+#define MINUS_INFINITY (-__builtin_inf())
+
+struct adjusted {
+    double value;
+    uint32_t id;
+    uint32_t generated; /* times that the id was generated */
+    float original;     /* what the logits held */
+    uint32_t seen;      /* whether the history holds the id */
+};
+
+struct row {
+    float *logits; /* 16-aligned; NaN counts as -inf */
+    uint32_t count;
+    struct adjusted *adjusted; /* each id once, in no order */
+    uint32_t adjusted_count;
+};
+
+/* An id that may be drawn. Order: larger logit first, then the lower id. */
+struct candidate {
+    double logit;
+    uint32_t id;
+};
+
+/* The largest logit; -inf when there is no number. Reads 4 bytes a logit. */
+double row_max(const struct row *row);
+
+/* The lowest id whose logit is `value`. */
+uint32_t row_first(const struct row *row, double value);
+
+/* The smallest logit above -inf; the row has one. */
+double row_min(const struct row *row);
+
+/* Candidates with least <= logit <= most (and above -inf), by ascending id but for the adjusted ones, which come
+ * last. `out` has room for `count` of the row. Returns their number. */
+uint32_t row_gather(const struct row *row, double least, double most, struct candidate *out);
+
+/* How logits become weights: w(x) = e^((x - max) / T), so the largest weighs 1. */
+struct scale {
+    double max;     /* the row's largest logit */
+    double inverse; /* 1 / T; finite, as the smallest float32 above 0 is 1e-45 */
+};
+
+double weight_of(double logit, struct scale scale);
+
+/* Sum of the weights of all logits; scale.max is finite. */
+double row_mass(const struct row *row, struct scale scale);
+
+/* The same for the logits below `least` alone, within a relative error of ROUGH_ERROR: six times as fast. Adjusted
+ * ones are summed exactly. */
+#define ROUGH_ERROR 2e-4
+double row_rough_mass(const struct row *row, struct scale scale, double least);
+
+#endif
