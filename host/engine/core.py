@@ -67,7 +67,7 @@ class Core:
         self.stats = EngineStats(kv_free_blocks=self.pool.free, kv_total_blocks=self.pool.total)
         self._loaded = loaded
         self._ended = ended
-        self._table = TokenTable(loaded.vocabulary)
+        self.table = TokenTable(loaded.vocabulary)
         self._guests = GuestCalls(config.guest_threads, wake)
         self._sequences: dict[str, Sequence] = {}
         self._scheduler = Scheduler(
@@ -86,7 +86,7 @@ class Core:
     def add(self, request: GenerationRequest, sink: Callable[[Event], None]) -> None:
         """Queues a request that `admission.check` has let through."""
         limit = min(len(request.prompt_ids) + request.max_tokens, self.context)
-        sequence = Sequence(request, sink, TextStream(self._table, request.stop), limit)
+        sequence = Sequence(request, sink, TextStream(self.table, request.stop), limit)
         self._sequences[request.id] = sequence
         self._scheduler.add(sequence)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..config import EngineConfig
     from ..weights.loaded import LoadedModel
+    from .detokenizer import TokenTable
     from .request import EngineStats, Event, GenerationRequest
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,11 @@ class Engine:
     def context(self) -> int:
         """Most tokens of one sequence, prompt and answer together."""
         return self._core.context
+
+    @property
+    def table(self) -> TokenTable:
+        """What every id adds to an answer; `table.text(ids)` detokenises ids that are all there."""
+        return self._core.table
 
     def start(self) -> None:
         """Starts the thread."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ...kernels.backend import DecoderSpec
     from ..config import EngineConfig
 
-KV_ELEMENT_BYTES = 4
-"""Bytes of one stored key or value element: float32, the widest that a backend keeps."""
+KV_ELEMENT_BYTES = 2
+"""Bytes of one stored key or value element: backends keep float16."""
 
 
 def block_bytes(spec: DecoderSpec) -> int:
