@@ -172,18 +172,20 @@ def write_new_file(path: Path, data: bytes, *, mode: int) -> None:
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+        except BaseException:
+            path.unlink()  # half a file is worse than none
+            raise
     except FileExistsError as error:
         problem = "expected a path that is free, got an existing file"
         raise SealError(Code.USAGE, str(path), problem, "choose another name; nothing was overwritten") from error
     except OSError as error:
-        raise SealError(
-            Code.IO, str(path), f"cannot write: {error.strerror}", "check the folder and its rights"
-        ) from error
+        raise SealError(Code.IO, str(path), f"cannot write: {error.strerror}", "check the folder and its rights") from error
 
 
 def is_encrypted(data: bytes) -> bool:

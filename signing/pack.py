@@ -103,7 +103,7 @@ def pack(  # noqa: PLR0913 — a bundle has that many parts
         raise SealError(Code.USAGE, str(out), problem, "choose another --out; nothing was overwritten")
     small: list[tuple[FileRole, str, bytes]] = [("plugin", f"plugins/{p.name}.wasm", p.wasm) for p in plugins]
     if template.text is not None:
-        small.append(("template", TEMPLATE_PATH, template.text.encode("utf-8", "surrogatepass")))
+        small.append(("template", TEMPLATE_PATH, _encode_template(template.text)))
     small += [("document", f"documents/{file_name}", data) for file_name, data in documents]
     entries = tuple(_entry(role, path, data) for role, path, data in small)
     head = _Head(name, version, template.relation, tuple(_plugin_entry(plugin) for plugin in plugins))
@@ -159,6 +159,14 @@ def _check_arguments(head: _Head, entries: tuple[FileEntry, ...]) -> None:
         raise SealError(
             Code.USAGE, error.where, error.problem, "change the arguments or the plugin's declaration"
         ) from error
+
+
+def _encode_template(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        problem = f"expected Unicode text, got half of a surrogate pair at character {error.start}"
+        raise SealError(Code.TEMPLATE, TEMPLATE_PATH, problem, "mend the template's text") from error
 
 
 def _entry(role: FileRole, path: str, data: bytes) -> FileEntry:

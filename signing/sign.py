@@ -91,21 +91,17 @@ def _place(root: Path, path: str, data: bytes) -> None:
     """Writes a signature file so that it is there as a whole or not at all."""
     target = root / path
     temporary = target.with_name(f".{target.name}.new")
-    made_folder = False
     try:
-        if target.parent != root and not target.parent.exists():
-            target.parent.mkdir(mode=0o755)
-            made_folder = True
+        target.parent.mkdir(mode=0o755, exist_ok=True)
         try:
             write_new_file(temporary, data, mode=0o644)
             temporary.rename(target)
         finally:
             temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # an empty signatures/ would make the bundle invalid
+                target.parent.rmdir()
         sync_folder(target.parent)
     except OSError as error:
-        if made_folder:
-            with contextlib.suppress(OSError):
-                target.parent.rmdir()
         raise SealError(Code.IO, path, f"cannot write: {error.strerror}", "check the folder and its rights") from error
 
 

@@ -1,0 +1,61 @@
+"""Signing and verifying take the same memory for any size of weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+
+from sealhost.signing.keys import write_key_pair
+
+WEIGHTS_BYTES = 512 << 20
+ADDRESS_SPACE_BYTES = 400 << 20
+
+PROGRAM = """
+import resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit}))
+from sealhost.signing import DirectoryTrust, SealError, audit, verify
+from sealhost.signing.keys import parse_private_key, read_private_key_file
+from sealhost.signing.sign import sign_bundle
+home = Path(sys.argv[1])
+sign_bundle(home / "b", parse_private_key(read_private_key_file(home / "k.key"), None, "k.key"))
+outcome = audit(home / "b", DirectoryTrust(home / "keys"))
+try:
+    verify(home / "b", DirectoryTrust(home / "keys"))
+except SealError as error:
+    print(error.code)
+print(outcome.report.bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_half_a_gigabyte_is_signed_and_verified_within_a_small_address_space(tmp_path, seal_lab) -> None:
+    manifest, root = seal_lab.manifest, tmp_path / "b"
+    seal_lab.root.rename(root)
+    (root / "bundle.sig").unlink()
+    (tmp_path / "keys").mkdir()
+    write_key_pair(tmp_path, "k", passphrase=None)
+    (tmp_path / "k.pub").rename(tmp_path / "keys" / "k.pub")
+    with (root / "model.gguf").open("wb") as file:
+        file.truncate(WEIGHTS_BYTES)  # sparse: takes no room on the disk
+    chunk, flat = bytes(4 << 20), hashlib.sha256()
+    for _ in range(WEIGHTS_BYTES // len(chunk)):
+        flat.update(chunk)
+    table = hashlib.sha256(chunk).digest() * (WEIGHTS_BYTES // len(chunk))
+    (root / "model.gguf.chunks").write_bytes(table)
+    digest = hashlib.sha256(table).hexdigest()
+    manifest["files"][0] |= {"size": WEIGHTS_BYTES, "sha256": flat.hexdigest(), "chunks_sha256": digest}
+    manifest["files"][1] |= {"size": len(table), "sha256": digest}
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    program = PROGRAM.format(limit=ADDRESS_SPACE_BYTES)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    # what keeps the weights cannot fit, says so, and does not die
+    refusal, counts = done.stdout.splitlines()
+    assert refusal == "E_IO"
+    read, peak_kib = map(int, counts.split())
+    assert read > WEIGHTS_BYTES
+    assert peak_kib < 150 << 10
