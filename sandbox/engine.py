@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import threading
 from importlib.metadata import version
@@ -63,13 +64,15 @@ class Ticker:
         self._tick = tick
         self._interval = interval
         self._stop = threading.Event()
+        self._running = True
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name="sealhost-ticker", daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
         """Whether epochs still advance. False in a forked child, where no other thread lives on."""
-        return self._thread.is_alive() and not self._stop.is_set()
+        return self._running and os.getpid() == self._process
 
     def close(self) -> None:
         """Stops the thread and waits for it."""
@@ -77,8 +80,11 @@ class Ticker:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(self._interval):
-            self._tick()
+        try:
+            while not self._stop.wait(self._interval):
+                self._tick()
+        finally:
+            self._running = False
 
 
 class Engine:

@@ -159,7 +159,7 @@ class Sandbox:
         first_calls: Callable[[Instance], Layout],
         checks: Callable[[Instance, Layout], None],
     ) -> _Prepared:
-        first = self._program(plugin, limits, self._compile(plugin.name, with_global_exports(module)))
+        first = self._program(plugin, limits, self._first_module(plugin.name, with_global_exports(module)))
         try:
             with Instance(first) as instance:
                 layout = first_calls(instance)
@@ -170,17 +170,21 @@ class Sandbox:
         wasm = with_state(module, state, (abi.MEMORY, *abi.EXPORTS[plugin.role]))
         return _Prepared(layout.pack(), self._compile(plugin.name, wasm))
 
-    def _compile(self, name: str, wasm: bytes) -> bytes:
-        """Compiled code of `wasm`: from the cache, or from the child (clause 2.2)."""
+    def _first_module(self, name: str, wasm: bytes) -> bytes:
+        """Compiled code of the instrumented module: kept, because other vocabularies start from it too."""
         key = hashlib.sha256(b"module" + self._fingerprint + hashlib.sha256(wasm).digest()).digest()
         compiled = self._cache.get(key)
         if compiled is None:
-            try:
-                compiled = compile_module(wasm, self._engine.settings, self._compile_limits)
-            except CompileError as error:
-                raise refusal(name, error.clause, error.problem) from None
+            compiled = self._compile(name, wasm)
             self._cache.put(key, compiled)
         return compiled
+
+    def _compile(self, name: str, wasm: bytes) -> bytes:
+        """Clause 2.1: never in this process."""
+        try:
+            return compile_module(wasm, self._engine.settings, self._compile_limits)
+        except CompileError as error:
+            raise refusal(name, error.clause, error.problem) from None
 
     def _snapshot_key(self, wasm: bytes, role: str, inputs: bytes) -> bytes:
         facts = f"snapshot {_SNAPSHOT_FORMAT} {role} ".encode()

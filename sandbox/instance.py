@@ -221,7 +221,7 @@ class Instance:
     def _bind(self, name: str) -> GuestFunction:
         function = export(self._store, self._instance, name)
         if not isinstance(function, wasmtime.Func):
-            raise wasmtime.WasmtimeError(f"{name} is not a function")
+            raise TypeError(f"expected a function {name!r}, got {function!r}")
         ticks = deadline_ticks(self._program.deadlines_ms[name], self._program.engine.allowed.tick_ms)
         self._functions[name] = bind(self._store, function, ticks)
         return self._functions[name]

@@ -38,6 +38,12 @@ _ONE_ROW = 1
 
 _NO_RESULT = bytes(abi.RESULT.size)
 
+# plain integers: an enumeration's operators cost a microsecond each in the step
+_OK = int(abi.Status.OK)
+_NEW, _ACCEPT, _SAMPLE = int(abi.RowFlag.NEW), int(abi.RowFlag.ACCEPT), int(abi.RowFlag.SAMPLE)
+_TOKEN, _PASS = int(abi.Action.TOKEN), int(abi.Action.PASS)
+_EDITED, _STOP = int(abi.Action.EDITED), int(abi.Action.STOP)
+
 
 class Decision(NamedTuple):
     """What a step decided: a token, or the end of this choice."""
@@ -137,7 +143,7 @@ class SamplerSession:
         self._choice = request.choice
         self._prompt_length = len(request.prompt)
         self._length = len(request.prompt)
-        self._flags = int(abi.RowFlag.NEW)
+        self._flags = _NEW
         memory = instance.memory
         self._history: NDArray[np.uint32] | None = memory.array(layout.history, layout.history_capacity, np.uint32)
         self._history[: self._length] = request.prompt
@@ -177,13 +183,13 @@ class SamplerSession:
         words = draw(self._params.seed, self._choice, self._length)
         counts, parameters = self._constants
         abi.ROW.pack_into(
-            self._row, 0, abi.ROW.size, 0, self._flags | abi.RowFlag.SAMPLE, self._vocab_size, *words,
+            self._row, 0, abi.ROW.size, 0, self._flags | _SAMPLE, self._vocab_size, *words,
             self._prompt_length, self._length, *counts, *parameters,
         )  # fmt: skip
         self._flags = 0
         self._result[:] = _NO_RESULT  # clause 8.1: no answer of an earlier step
         status = self._instance.call("step", _ONE_ROW)
-        if status != abi.Status.OK:
+        if status != _OK:
             raise self._step_error(status)
         size, action, token, _ = abi.RESULT.unpack_from(self._result)
         return self._decide(size, action, token, words[0])
@@ -202,7 +208,7 @@ class SamplerSession:
             raise self._misuse(f"expected at most {self._layout.history_capacity} ids of history, got one more")
         self._history[self._length] = token
         self._length += 1
-        self._flags |= abi.RowFlag.ACCEPT
+        self._flags |= _ACCEPT
 
     def close(self) -> None:
         """Ends the session; views of its memory are dropped first. Idempotent."""
@@ -220,14 +226,14 @@ class SamplerSession:
     def _decide(self, size: int, action: int, token: int, random_word: int) -> Decision:
         if size < abi.RESULT.size:
             raise self._invalid(f"expected a result of {abi.RESULT.size} bytes, got size {size}")
-        if action == abi.Action.TOKEN:
+        if action == _TOKEN:
             if token >= self._vocab_size:
                 raise self._invalid(f"expected a token below {self._vocab_size}, got {token}")
             return Decision(token, stop=False)
-        if action == abi.Action.STOP:
+        if action == _STOP:
             return Decision(None, stop=True)
-        if action in (abi.Action.PASS, abi.Action.EDITED):
-            return self._sample(random_word, edited=action == abi.Action.EDITED)
+        if action in {_PASS, _EDITED}:
+            return self._sample(random_word, edited=action == _EDITED)
         raise self._invalid(f"expected TOKEN, PASS, EDITED or STOP, got action {action}")
 
     def _sample(self, random_word: int, *, edited: bool) -> Decision:

@@ -135,6 +135,7 @@ def load_vocabulary(instance: Instance, stream: bytes) -> TokenizerLayout:
         if time.monotonic() > deadline:
             limit = instance.program.limits.load_ms
             raise GuestError(name, "timeout", f"load took longer than {limit} ms", "raise the limit, or fix the plugin")
+    instance.memory.array(layout.input, layout.input_capacity, np.uint8)[:] = 0  # clause 5.1: not part of the state
     return layout
 
 

@@ -1,0 +1,7 @@
+;; expect: invalid
+;; role: sampler
+(func (export "step") (param i32) (result i32)
+  (i32.store (i32.const 8320) (i32.const 8))
+  (i32.store (i32.const 8324) (i32.const 1))
+  (i32.store (i32.const 8328) (i32.const 1))
+  (i32.const 0))

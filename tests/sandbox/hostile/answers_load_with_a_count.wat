@@ -1,0 +1,3 @@
+;; expect: 1.15
+;; role: tokenizer
+(func (export "load") (param i32 i32) (result i32) (i32.const 7))

@@ -1,0 +1,4 @@
+;; expect: error
+;; role: sampler
+(func (export "step") (param i32) (result i32)
+  (i32.const -0x80000000))

@@ -1,0 +1,3 @@
+;; expect: 1.12
+;; role: sampler
+(func $f (return_call $f))

@@ -1,0 +1,4 @@
+;; expect: 1.5
+;; role: sampler
+;; use: none
+(memory (export "memory") i64 2 2)

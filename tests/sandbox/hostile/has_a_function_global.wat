@@ -1,0 +1,3 @@
+;; expect: 1.7
+;; role: sampler
+(global (mut funcref) (ref.null func))

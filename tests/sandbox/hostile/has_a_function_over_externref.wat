@@ -1,0 +1,3 @@
+;; expect: 1.8
+;; role: sampler
+(func (param externref))

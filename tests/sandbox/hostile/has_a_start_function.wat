@@ -1,0 +1,3 @@
+;; expect: 1.4
+;; role: sampler
+(func $s) (start $s)

@@ -1,0 +1,3 @@
+;; expect: 1.6
+;; role: sampler
+(table 1 funcref) (table 1 funcref) (table 1 funcref) (table 1 funcref) (table 1 funcref) 

@@ -1,0 +1,3 @@
+;; expect: 1.3
+;; role: sampler
+(import "env" "abort" (func))

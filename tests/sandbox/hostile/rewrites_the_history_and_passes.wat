@@ -1,0 +1,8 @@
+;; expect: invalid
+;; role: sampler
+(func (export "step") (param i32) (result i32)
+  (i32.store (i32.const 8320) (i32.const 16))
+  (i32.store (i32.const 8324) (i32.const 2))
+  (i32.store (i32.const 8328) (i32.const 0))
+  (memory.fill (i32.const 8448) (i32.const 0xff) (i32.const 256))
+  (i32.const 0))

@@ -1,0 +1,4 @@
+;; expect: trap
+;; role: sampler
+(func (export "step") (param i32) (result i32)
+  (unreachable))

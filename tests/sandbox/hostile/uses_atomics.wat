@@ -1,0 +1,3 @@
+;; expect: 1.12
+;; role: sampler
+(func (drop (i32.atomic.load (i32.const 0))))

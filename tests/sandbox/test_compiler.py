@@ -1,0 +1,236 @@
+"""Compilation in the child process, and the cache of its results."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+import pytest
+import wasmtime
+
+from sealhost.sandbox import AdmissionError, CompileLimits, OperatorLimits, Sandbox, SamplingParams
+from sealhost.sandbox.cache import CodeCache
+from sealhost.sandbox.compiler import CompileError, compile_module
+from sealhost.sandbox.engine import Engine
+from sealhost.sandbox.wasm_rewrite import unsigned
+
+KEY = bytes(range(32))
+
+
+@pytest.fixture
+def fresh_engine():
+    engine = Engine(OperatorLimits())
+    yield engine
+    engine.close()
+
+
+def wasm_of(text: str) -> bytes:
+    return bytes(wasmtime.wat2wasm(text))
+
+
+def test_child_compiles_what_this_engine_loads(fresh_engine):
+    compiled = compile_module(wasm_of('(module (func (export "f")))'), fresh_engine.settings, CompileLimits())
+    assert [e.name for e in wasmtime.Module.deserialize(fresh_engine.raw, compiled).exports] == ["f"]
+
+
+def test_child_refuses_what_does_not_validate_with_the_validators_words(fresh_engine):
+    with pytest.raises(CompileError) as caught:
+        compile_module(wasm_of("(module (func (result i32)))"), fresh_engine.settings, CompileLimits())
+    assert caught.value.clause == "1.12"
+    assert "type mismatch" in caught.value.problem
+
+
+def test_child_is_stopped_after_its_wall_clock_limit(fresh_engine):
+    started = time.monotonic()
+    with pytest.raises(CompileError, match="within") as caught:
+        compile_module(bomb(), fresh_engine.settings, CompileLimits(wall_seconds=0.3))
+    assert caught.value.clause == "1.13"
+    assert time.monotonic() - started < 5
+
+
+def test_child_is_stopped_after_its_cpu_limit(fresh_engine):
+    with pytest.raises(CompileError, match="1 s of CPU") as caught:
+        compile_module(bomb(), fresh_engine.settings, CompileLimits(cpu_seconds=1))
+    assert caught.value.clause == "1.13"
+
+
+def test_child_is_stopped_at_its_memory_limit(fresh_engine):
+    with pytest.raises(CompileError, match="bytes") as caught:
+        compile_module(bomb(), fresh_engine.settings, CompileLimits(memory_bytes=160 << 20))
+    assert caught.value.clause == "1.13"
+
+
+def test_child_cannot_write_more_than_its_limit(fresh_engine):
+    with pytest.raises(CompileError) as caught:
+        compile_module(wasm_of("(module)"), fresh_engine.settings, CompileLimits(output_bytes=64))
+    assert caught.value.clause == "1.13"
+
+
+def bomb(functions: int = 2) -> bytes:
+    """Functions of 490 KiB, within the bounds of clause 1.10: three seconds of work each for the compiler."""
+    step = b"\x20\0\x20\1\x6c\x22\0\x45\x0d\0"  # local.get 0, local.get 1, i32.mul, local.tee 0, i32.eqz, br_if 0
+    body = b"\0" + step * 50_000 + b"\x0b"
+    code = unsigned(functions) + (unsigned(len(body)) + body) * functions
+    sections = {1: b"\1\x60\2\x7f\x7f\0", 3: unsigned(functions) + bytes(functions), 10: code}
+    return b"\0asm\1\0\0\0" + b"".join(bytes((n,)) + unsigned(len(p)) + p for n, p in sections.items())
+
+
+def test_compile_bomb_is_refused_as_a_plugin(build_guest, tmp_path):
+    limits = CompileLimits(wall_seconds=0.3)
+    text = "(func (param i32) " + "(block (br_if 0 (local.get 0)) " * 3000 + ")" * 3000 + ")"
+    with (
+        Sandbox(cache_directory=tmp_path / "cache", compile_limits=limits) as sandbox,
+        pytest.raises(AdmissionError) as caught,
+    ):
+        sandbox.load_sampler(build_guest("sampler", text * 40), 260)
+    assert caught.value.clause == "1.13"
+
+
+def test_second_load_needs_neither_compiler_nor_guest(build_guest, tmp_path, monkeypatch, byte_vocabulary):
+    directory = tmp_path / "cache"
+    with Sandbox(cache_directory=directory) as sandbox:
+        sandbox.load_sampler(build_guest("sampler"), 260)
+        sandbox.load_tokenizer(build_guest("tokenizer"), byte_vocabulary)
+    monkeypatch.setattr("sealhost.sandbox.host.compile_module", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr("sealhost.sandbox.sampler.prepare", lambda *_: pytest.fail("prepared again"))
+    with Sandbox(cache_directory=directory) as sandbox:
+        sampler = sandbox.load_sampler(build_guest("sampler"), 260)
+        tokenizer = sandbox.load_tokenizer(build_guest("tokenizer"), byte_vocabulary)
+        assert tokenizer.encode("ok", add_special=False, parse_special=False) == [111, 107]
+        with sampler.session(SamplingParams(), []) as session:
+            session.logits[9] = 1
+            assert session.step() == (9, False)
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "swap"])
+def test_damaged_cache_entries_are_compiled_again(damage, build_guest, tmp_path):
+    directory = tmp_path / "cache"
+    with Sandbox(cache_directory=directory) as sandbox:
+        sandbox.load_sampler(build_guest("sampler"), 260)
+    entries = sorted(p for p in directory.iterdir() if p.name != "host.key")
+    assert len(entries) == 2
+    contents = [p.read_bytes() for p in entries]
+    for path, raw, other in zip(entries, contents, reversed(contents), strict=True):
+        bent = {"flip": raw[:-9] + bytes((raw[-9] ^ 1,)) + raw[-8:], "truncate": raw[:-1], "empty": b"", "swap": other}
+        path.write_bytes(bent[damage])
+    with Sandbox(cache_directory=directory) as sandbox:
+        sandbox.load_sampler(build_guest("sampler"), 260)
+    assert [p.read_bytes() for p in entries] == contents  # compilation is deterministic
+    cache = CodeCache(directory)
+    assert all(cache.get(bytes.fromhex(p.name)) is not None for p in entries)
+
+
+def test_compiled_code_of_another_configuration_is_not_loaded(build_guest, tmp_path):
+    directory = tmp_path / "cache"
+    for stack in (256 << 10, 512 << 10):
+        with Sandbox(OperatorLimits(stack_bytes=stack), cache_directory=directory) as sandbox:
+            sandbox.load_sampler(build_guest("sampler"), 260)
+    assert len([p for p in directory.iterdir() if p.name != "host.key"]) == 4
+
+
+def test_code_that_is_authentic_but_not_for_this_engine_is_a_refusal(build_guest, tmp_path, monkeypatch):
+    with Sandbox(cache_directory=tmp_path / "cache") as sandbox:
+        monkeypatch.setattr("sealhost.sandbox.host.compile_module", lambda *_: b"not machine code")
+        with pytest.raises(AdmissionError) as caught:
+            sandbox.load_sampler(build_guest("sampler"), 260)
+    assert caught.value.clause == "2.2"
+
+
+def test_code_with_other_exports_than_the_abi_is_a_refusal(build_guest, tmp_path, monkeypatch, fresh_engine):
+    other = wasmtime.Module(fresh_engine.raw, '(module (memory (export "memory") 1) (func (export "step")))').serialize()
+    with Sandbox(cache_directory=tmp_path / "cache") as sandbox:
+        monkeypatch.setattr("sealhost.sandbox.host.compile_module", lambda *_: bytes(other))
+        with pytest.raises(AdmissionError, match="exports") as caught:
+            sandbox.load_sampler(build_guest("sampler"), 260)
+    assert caught.value.clause == "2.2"
+
+
+def test_sandbox_works_without_a_cache(build_guest):
+    with Sandbox(use_cache=False) as sandbox:
+        assert sandbox.load_sampler(build_guest("sampler"), 260).history_capacity == 64
+
+
+def test_cache_is_private_and_survives_a_new_process(tmp_path):
+    directory = tmp_path / "a" / "cache"
+    CodeCache(directory).put(KEY, b"code")
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(p.stat().st_mode) for p in directory.iterdir()} == {0o600}
+    assert CodeCache(directory).get(KEY) == b"code"
+    assert CodeCache(directory).get(bytes(32)) is None
+
+
+def test_entry_made_under_another_key_is_not_believed(tmp_path):
+    ours, theirs = CodeCache(tmp_path / "ours"), CodeCache(tmp_path / "theirs")
+    theirs.put(KEY, b"evil")
+    (tmp_path / "ours" / KEY.hex()).write_bytes((tmp_path / "theirs" / KEY.hex()).read_bytes())
+    (tmp_path / "ours" / KEY.hex()).chmod(0o600)
+    assert ours.get(KEY) is None
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o707])
+def test_folder_that_others_can_enter_is_not_used(mode, tmp_path):
+    directory = tmp_path / "cache"
+    directory.mkdir()
+    directory.chmod(mode)
+    cache = CodeCache(directory)
+    cache.put(KEY, b"code")
+    assert not cache.usable
+    assert cache.get(KEY) is None
+    assert list(directory.iterdir()) == []
+
+
+def test_folder_behind_a_symlink_is_not_used(tmp_path):
+    CodeCache(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert not CodeCache(tmp_path / "link").usable
+
+
+@pytest.mark.parametrize("case", ["readable", "short", "long", "folder", "symlink", "fifo"])
+def test_key_that_is_not_ours_alone_is_not_used(case, tmp_path):
+    directory = tmp_path / "cache"
+    CodeCache(directory)
+    key = directory / "host.key"
+    if case == "readable":
+        key.chmod(0o644)
+    else:
+        key.unlink()
+    if case in {"short", "long"}:
+        key.write_bytes(bytes(16 if case == "short" else 64))
+        key.chmod(0o600)
+    elif case == "folder":
+        key.mkdir(mode=0o600)
+    elif case == "symlink":
+        (tmp_path / "elsewhere").write_bytes(bytes(32))
+        (tmp_path / "elsewhere").chmod(0o600)
+        key.symlink_to(tmp_path / "elsewhere")
+    elif case == "fifo":
+        os.mkfifo(key, 0o600)
+    assert not CodeCache(directory).usable
+
+
+def test_entries_that_others_can_read_or_that_are_no_files_are_not_believed(tmp_path):
+    cache = CodeCache(tmp_path / "cache")
+    cache.put(KEY, b"code")
+    (tmp_path / "cache" / KEY.hex()).chmod(0o644)
+    assert cache.get(KEY) is None
+
+
+def test_failing_to_write_is_not_an_error(tmp_path):
+    cache = CodeCache(tmp_path / "cache")
+    (tmp_path / "cache" / KEY.hex()).mkdir()
+    cache.put(KEY, b"code")
+    assert cache.get(KEY) is None
+    assert sorted(p.name for p in (tmp_path / "cache").iterdir()) == sorted(["host.key", KEY.hex()])
+
+
+def test_folder_that_cannot_be_made_means_no_cache(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    assert not CodeCache(tmp_path / "file" / "cache").usable
+
+
+@pytest.mark.parametrize(("value", "expected"), [("/x/y", "/x/y/sealhost/wasm"), ("", ".cache/sealhost/wasm"), ("relative", ".cache/sealhost/wasm")])
+def test_default_folder_follows_the_xdg_rules(value, expected, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", value)
+    assert str(CodeCache.default_directory()).endswith(expected)
+    assert CodeCache.default_directory().is_absolute()

@@ -1,0 +1,69 @@
+"""The hostile corpus: each guest costs its own call one clear error, and nothing else.
+
+The first lines of a file under hostile/ say what is expected: `;; expect:` a clause of README §1 (refused at load), a kind
+of GuestError (refused at the call), or `ok`; `;; role:`; `;; layout:` changes to the published layout; `;; use: none` for a
+text that is the whole module.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import wasmtime
+
+from sealhost.sandbox import AdmissionError, GuestError, SamplingParams
+from sealhost.signing.errors import Code
+
+HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.wat"))
+
+
+def header(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^;; (\w+): (.+)$", text, re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def hostile_guest(build_guest, guest_of_bytes):
+    def build(path: Path):
+        text = path.read_text()
+        facts = header(text)
+        if facts.get("use") == "none":
+            return guest_of_bytes(facts["role"], bytes(wasmtime.wat2wasm(f"(module {text}\n)"))), facts["expect"]
+        layout = {k: int(v) for k, v in re.findall(r"(\w+)=(-?\d+)", facts.get("layout", ""))}
+        return build_guest(facts["role"], text, **layout), facts["expect"]
+
+    return build
+
+
+def use(sandbox, guest, vocabulary, texts=("a", "abcdefgh")):
+    """Loads a guest and makes two calls of it, as two requests would."""
+    if guest.role == "tokenizer":
+        tokenizer = sandbox.load_tokenizer(guest, vocabulary)
+        return [tokenizer.encode(text, add_special=False, parse_special=False) for text in texts]
+    sampler = sandbox.load_sampler(guest, vocab_size=260)
+    decisions = []
+    for _ in range(2):
+        with sampler.session(SamplingParams(), [1, 2, 3]) as session:
+            decisions.append(session.step())
+    return decisions
+
+
+def test_corpus_is_large():
+    assert len(HOSTILE) >= 120
+
+
+@pytest.mark.parametrize("path", HOSTILE, ids=lambda p: p.stem)
+def test_hostile_guest_costs_its_call_the_expected_error(path, hostile_guest, sandbox, byte_vocabulary):
+    guest, expected = hostile_guest(path)
+    if expected == "ok":
+        assert len(use(sandbox, guest, byte_vocabulary, texts=("a", "a"))) == 2
+        return
+    with pytest.raises((AdmissionError, GuestError)) as caught:
+        use(sandbox, guest, byte_vocabulary)
+    error = caught.value
+    found = error.clause if isinstance(error, AdmissionError) else error.kind
+    assert found == expected, error
+    assert error.code is Code.PLUGIN
+    assert "guest" in str(error)
+    assert str(error).isprintable()
