@@ -105,22 +105,13 @@ class Reader:
     def strings(self, count: int, what: str) -> tuple[bytes, ...]:
         """`count` strings as the file spells them; not decoded, because vocabularies may hold any bytes."""
         found: list[bytes] = []
-        unpack = _U64.unpack_from
         while len(found) < count:
             window = bytes(self._data[self.offset : self.offset + _WINDOW_BYTES])
-            end, before = 0, len(found)
-            for _ in range(count - before):
-                start = end + MIN_STRING_BYTES
-                if start > len(window):
-                    break
-                stop = start + unpack(window, end)[0]
-                if stop > len(window):
-                    break
-                found.append(window[start:stop])
-                end = stop
+            whole, end = _whole_strings(window, count - len(found))
             self.offset += end
-            if len(found) == before:  # longer than a window, or cut: the careful way decides which
-                found.append(self._string(f"{what}[{before}]"))
+            found += whole
+            if not whole:  # longer than a window, or cut: the careful way decides which
+                found.append(self._string(f"{what}[{len(found)}]"))
         return tuple(found)
 
     def _string(self, what: str) -> bytes:
@@ -128,6 +119,27 @@ class Reader:
         if length > MAX_STRING_BYTES:
             raise WeightsError(what, f"expected a string of at most {MAX_STRING_BYTES} bytes, got {length}")
         return self.take(length, what)
+
+
+def _whole_strings(window: bytes, most: int) -> tuple[list[bytes], int]:
+    """The strings, at most `most`, that lie in a window as a whole, and where they end.
+
+    This loop runs a million times for a large vocabulary, so it does only what it must; its speed is a test.
+    """
+    found: list[bytes] = []
+    append, unpack, size, end = found.append, _U64.unpack_from, len(window), 0
+    last = size - MIN_STRING_BYTES
+    for _ in range(most):
+        if end > last:
+            break
+        (length,) = unpack(window, end)
+        start = end + MIN_STRING_BYTES
+        stop = start + length
+        if stop > size:
+            break
+        append(window[start:stop])
+        end = stop
+    return found, end
 
 
 def truncated(what: str, wanted: int, left: int) -> WeightsError:

@@ -76,6 +76,20 @@ class Graph:
     places: tuple[Place, ...]
 
 
+def family_of(file: GgufFile) -> Family:
+    """The description of a file's architecture.
+
+    Raises:
+        WeightsError: there is none; the text lists those there are.
+    """
+    architecture = fields.text(file, ARCHITECTURE)
+    family = FAMILIES.get(architecture)
+    if family is None:
+        supported = ", ".join(sorted(FAMILIES))
+        raise WeightsError(ARCHITECTURE, f"expected one of: {supported}; got {architecture}", "use a model of these")
+    return family
+
+
 def describe(file: GgufFile, *, vocab: int) -> Graph:
     """Describes a model.
 
@@ -86,11 +100,7 @@ def describe(file: GgufFile, *, vocab: int) -> Graph:
     Raises:
         WeightsError: the architecture, a hyperparameter or a tensor is unsupported, missing, extra or misshapen.
     """
-    architecture = fields.text(file, ARCHITECTURE)
-    family = FAMILIES.get(architecture)
-    if family is None:
-        supported = ", ".join(sorted(FAMILIES))
-        raise WeightsError(ARCHITECTURE, f"expected one of: {supported}; got {architecture}", "use a model of these")
+    family = family_of(file)
     head = next(name for name, role in family.GLOBAL.items() if role is Role.OUTPUT)
     spec = family.spec(file, vocab=vocab, tied_head=all(one.name != head for one in file.tensors))
     places = tuple(_place(tensor, family, spec) for tensor in file.tensors)

@@ -93,6 +93,7 @@ def load(
         stack.callback(weights.close)
         chosen = _choose_plugins(bundle)
         file = GgufFile.parse(weights.data)
+        graph.family_of(file)  # before the vocabulary: an unknown architecture is the more helpful refusal
         words = vocabulary(file)
         described = graph.describe(file, vocab=len(words.texts))
         size = KvSize.choose(described.spec, config)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...sandbox import Vocabulary
 from ..errors import WeightsError
 from . import fields
 from .gguf_types import ValueType
@@ -24,6 +23,7 @@ from .gguf_types import ValueType
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ...sandbox import Vocabulary
     from .gguf import GgufFile
 
 MODELS = ("gpt2",)
@@ -70,6 +70,8 @@ def vocabulary(file: GgufFile) -> Vocabulary:
     Raises:
         WeightsError: a key is missing, malformed or out of range, or the tokenizer model is not supported.
     """
+    from ...sandbox import Vocabulary  # noqa: PLC0415 — brings wasmtime, which light verbs do without (clause 6.5)
+
     model = fields.text(file, _PREFIX + "model")
     if model not in MODELS:
         supported = ", ".join(MODELS)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import mmap
+from contextlib import suppress
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sealhost.host.config import EngineConfig
 from sealhost.host.errors import HostError, UsageError, WeightsError
@@ -194,6 +197,12 @@ def test_a_bundle_without_its_plugins_is_refused_before_any_work(raw, plugins):
     assert backend.put_names == []
 
 
+def test_an_unknown_architecture_is_named_before_its_tokenizer(tiny_llama):
+    changes = {"general.architecture": (STRING, "gemma3"), "tokenizer.ggml.model": (STRING, "llama")}
+    with pytest.raises(WeightsError, match="expected one of: llama; got gemma3"):
+        load(bundle_of(tiny_llama(changes).build()), FakePlugins(), RecordingBackend(), EngineConfig())
+
+
 def test_a_plugin_bundle_is_no_model():
     bundle = bundle_of(b"x")
     bundle.weights = None
@@ -236,6 +245,18 @@ def test_the_pool_fits_its_memory_and_always_holds_one_whole_sequence(config, ex
 def test_memory_that_does_not_hold_the_wanted_context_is_refused_with_both_numbers(config):
     with pytest.raises(UsageError, match=rf"expected \d+ bytes .* got {config.kv_bytes}"):
         KvSize.choose(SPEC, config)
+
+
+@settings(max_examples=300, deadline=None)
+@given(changes=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=4))
+def test_a_damaged_file_loads_or_is_refused_and_never_breaks_the_loader(changes, raw):
+    damaged = bytearray(raw)
+    for position, byte in changes:
+        damaged[position % 1600 if position % 2 else position % len(raw)] = byte  # the header is where it matters
+    bundle = bundle_of(bytes(damaged))
+    with suppress(WeightsError):  # any other error fails this test
+        load(bundle, FakePlugins(), RecordingBackend(), EngineConfig())
+    assert bundle.weights.closed == 1
 
 
 def test_every_role_has_its_place_in_the_tiny_model(raw):
