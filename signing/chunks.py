@@ -99,8 +99,12 @@ def chunk_table(descriptor: int, path: str, size: int, meter: Meter, into: mmap.
     workers = worker_count(count)
     with ThreadPoolExecutor(workers, thread_name_prefix="sealhost-verify") as pool:
         futures = [pool.submit(work_or_stop) for _ in range(workers)]
-        for future in futures:
-            future.result()
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            stop.set()  # also on Ctrl-C: leaving the block waits for the workers
+            raise
     if os.fstat(descriptor).st_size != size:
         raise size_changed(path, size)
     return bytes(table)

@@ -145,7 +145,6 @@ def _anonymous_memory(size: int) -> mmap.mmap:
     except OSError as error:
         problem = f"expected {size} bytes of free memory for the weights, got none"
         raise SealError(Code.IO, "weights", problem, "free memory or take a smaller model") from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # not configured in this kernel: only slower
-            memory.madvise(mmap.MADV_HUGEPAGE)
+    with contextlib.suppress(OSError):  # not configured in this kernel: only slower
+        memory.madvise(mmap.MADV_HUGEPAGE)
     return memory

@@ -185,7 +185,9 @@ def write_new_file(path: Path, data: bytes, *, mode: int) -> None:
         problem = "expected a path that is free, got an existing file"
         raise SealError(Code.USAGE, str(path), problem, "choose another name; nothing was overwritten") from error
     except OSError as error:
-        raise SealError(Code.IO, str(path), f"cannot write: {error.strerror}", "check the folder and its rights") from error
+        raise SealError(
+            Code.IO, str(path), f"cannot write: {error.strerror}", "check the folder and its rights"
+        ) from error
 
 
 def is_encrypted(data: bytes) -> bool:

@@ -50,7 +50,7 @@ MAX_PATH_DEPTH: Final = 16
 MAX_NAME_CHARACTERS: Final = 64
 """Characters of a bundle's or plugin's name (ASCII)."""
 
-MAX_ENTRIES: Final = 8192
+MAX_ENTRIES: Final = 4096
 """Directory entries that the walk looks at before it gives up on a bundle."""
 
 CHUNK_BYTES: Final = 4 << 20

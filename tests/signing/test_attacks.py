@@ -97,12 +97,12 @@ def flip(lab, path: str, at: int) -> None:
     (lab.root / path).write_bytes(data)
 
 
-def prepend(lab, path: str, hex: str) -> None:
-    (lab.root / path).write_bytes(bytes.fromhex(hex) + (lab.root / path).read_bytes())
+def prepend(lab, path: str, octets: str) -> None:
+    (lab.root / path).write_bytes(bytes.fromhex(octets) + (lab.root / path).read_bytes())
 
 
-def append(lab, path: str, hex: str) -> None:
-    (lab.root / path).write_bytes((lab.root / path).read_bytes() + bytes.fromhex(hex))
+def append(lab, path: str, octets: str) -> None:
+    (lab.root / path).write_bytes((lab.root / path).read_bytes() + bytes.fromhex(octets))
 
 
 def append_many(lab, path: str, count: int) -> None:
@@ -155,8 +155,8 @@ def write(lab, path: str) -> None:
     (lab.root / path).write_text("surprise")
 
 
-def write_raw_name(lab, hex: str) -> None:
-    Path(os.fsdecode(os.fsencode(lab.root) + b"/" + bytes.fromhex(hex))).write_text("surprise")
+def write_raw_name(lab, octets: str) -> None:
+    Path(os.fsdecode(os.fsencode(lab.root) + b"/" + bytes.fromhex(octets))).write_text("surprise")
 
 
 def mkdir(lab, path: str) -> None:
@@ -406,9 +406,9 @@ def keys_gone(lab) -> None:
     shutil.rmtree(lab.keys)
 
 
-def weak_key(lab, hex: str) -> None:
+def weak_key(lab, octets: str) -> None:
     """Under the identity, R = B and S = 1 verify for every message."""
-    install_weak_key(lab, bytes.fromhex(hex), GENERATOR + (1).to_bytes(32, "little"))
+    install_weak_key(lab, bytes.fromhex(octets), GENERATOR + (1).to_bytes(32, "little"))
 
 
 def mixed_order_key(lab) -> None:
@@ -435,8 +435,8 @@ def raw_manifest(lab, text: str, repeat: int, close: str) -> None:
     lab.resign((text * repeat + close * repeat).encode())
 
 
-def raw_manifest_hex(lab, hex: str) -> None:
-    lab.resign(bytes.fromhex(hex))
+def raw_manifest_hex(lab, octets: str) -> None:
+    lab.resign(bytes.fromhex(octets))
 
 
 def set_value(lab, at: list[Any], value: Any, repeat: int = 1, also: tuple[dict[str, Any], ...] = ()) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cyclopts import App
 
+from sealhost.host.cli.main import run as run_main
 from sealhost.host.cli.signing import app
 from sealhost.signing import Code, SealhostError
 
@@ -60,7 +61,20 @@ def command(capsys):
     return run
 
 
-PACK = ("pack", "m.gguf", "--out", "b", "--name", "n", "--version", "1", "--tokenizer", "tok.wasm", "--sampler", "sam.wasm")
+PACK = (
+    "pack",
+    "m.gguf",
+    "--out",
+    "b",
+    "--name",
+    "n",
+    "--version",
+    "1",
+    "--tokenizer",
+    "tok.wasm",
+    "--sampler",
+    "sam.wasm",
+)
 
 
 def make_bundle(command) -> None:
@@ -136,12 +150,12 @@ def test_a_refusal_is_told_to_programs_too(desk, command, capsys) -> None:
 @pytest.mark.parametrize("size", [0, 3, 23, 24, 60, 100, -129, -128, -1])
 def test_a_cut_model_is_refused_and_nothing_is_written(desk, command, size) -> None:
     Path("cut.gguf").write_bytes(tiny_gguf("x")[:size])
-    before = sorted(os.listdir())
+    before = sorted(desk.iterdir())
     with pytest.raises(SealhostError) as caught:
         command("pack", "cut.gguf", *PACK[2:])
     assert caught.value.code is Code.GGUF
     assert caught.value.exit_code != 0
-    assert sorted(os.listdir()) == before
+    assert sorted(desk.iterdir()) == before
 
 
 @pytest.mark.parametrize(
@@ -168,6 +182,24 @@ def test_documents_travel_along(desk, command) -> None:
     Path("LICENSE").write_text("Apache-2.0")
     command(*PACK, "--document", "LICENSE")
     assert Path("b/documents/LICENSE").read_text() == "Apache-2.0"
+
+
+def test_the_reference_plugins_are_packed_by_default(desk, command) -> None:
+    command(*PACK[:8])
+    plugins = json.loads(Path("b/manifest.json").read_text())["plugins"]
+    assert [(plugin["name"], plugin["role"]) for plugin in plugins] == [("bpe", "tokenizer"), ("standard", "sampler")]
+    for plugin in plugins:
+        assert Path("b", plugin["path"]).read_bytes().startswith(b"\0asm")
+
+
+def test_a_model_that_cannot_be_read_is_an_io_refusal(desk, command, monkeypatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("sealhost.host.cli.packing.mmap.mmap", fail)
+    with pytest.raises(SealhostError, match="Input/output error") as caught:
+        command(*PACK)
+    assert caught.value.code is Code.IO
 
 
 BAD_COMMANDS = {
@@ -254,6 +286,26 @@ def test_a_progress_bar_is_drawn_for_a_person_only(desk, command, monkeypatch, c
     capsys.readouterr()
     app(["verify", "b", "--keys", "keys"], result_action="return_value")
     assert "verifying" in capsys.readouterr().err
+
+
+def test_exit_codes_and_one_line_reach_the_shell(desk, command, capsys) -> None:
+    make_bundle(command)
+    cases = [
+        (["verify", "b", "--keys", "keys"], 0, ""),
+        (["verify", "none", "--keys", "keys"], 3, "E_IO none: "),
+        (["verify", "b", "--keys", "strangers"], 4, "E_UNTRUSTED bundle.sig: "),
+        (["pack", "m.gguf", "--out", "c", "--name", "n", "--version", "1", "--tokenizer", "nope"], 2, "E_USAGE "),
+        (["verify"], 2, "E_USAGE "),
+    ]
+    command("keygen", "stranger", "--no-passphrase")
+    Path("strangers").mkdir()
+    Path("stranger.pub").rename("strangers/stranger.pub")
+    for words, code, begins in cases:
+        assert run_main(words) == code
+        assert capsys.readouterr().err.startswith(begins)
+    Path("b/model.gguf").write_bytes(tiny_gguf("other text")[::-1])
+    assert run_main(["verify", "b", "--keys", "keys"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.model

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sealhost.signing import Code, DirectoryTrust, SealError
@@ -148,28 +148,30 @@ def test_pem_and_ssh_lines_of_one_key_have_one_id(seal_private_key) -> None:
 
 
 BROKEN_PUBLIC_KEYS = {
-    "empty": lambda pem, ssh: b"",
-    "nonsense": lambda pem, ssh: b"hello",
-    "two PEM keys": lambda pem, ssh: pem + pem,
-    "two ssh lines": lambda pem, ssh: ssh + ssh,
-    "text before": lambda pem, ssh: b"my key\n" + pem,
-    "a certificate": lambda pem, ssh: pem.replace(b"PUBLIC KEY", b"CERTIFICATE"),
-    "a private key": lambda pem, ssh: pem.replace(b"PUBLIC", b"PRIVATE"),
-    "base64 without padding": lambda pem, ssh: ssh.rstrip(b"\n") + b"A\n",
-    "base64 with unused bits": lambda pem, ssh: pem.replace(b"=\n", b"F=\n") if b"=\n" in pem else ssh[:-2] + b"=\n",
-    "too long": lambda pem, ssh: ssh.rstrip(b"\n") + b" " + b"c" * 20000,
-    "another DER": lambda pem, ssh: pem_of(b"\x30\x2a" + bytes(42)),
-    "a byte too few": lambda pem, ssh: pem_of(base64.b64decode(pem.splitlines()[1])[:-1]),
-    "a byte too many": lambda pem, ssh: pem_of(base64.b64decode(pem.splitlines()[1]) + b"\0"),
-    "an RSA key": lambda pem, ssh: ssh.replace(b"ssh-ed25519", b"ssh-rsa"),
-    "a small-order key": lambda pem, ssh: pem_of(base64.b64decode(pem.splitlines()[1])[:12] + b"\1" + bytes(31)),
+    "empty": lambda _: b"",
+    "nonsense": lambda _: b"hello",
+    "two PEM keys": lambda key: key.to_pem() + key.to_pem(),
+    "two ssh lines": lambda key: key.to_ssh() + key.to_ssh(),
+    "text before": lambda key: b"my key\n" + key.to_pem(),
+    "a certificate": lambda key: key.to_pem().replace(b"PUBLIC KEY", b"CERTIFICATE"),
+    "a private key": lambda key: key.to_pem().replace(b"PUBLIC", b"PRIVATE"),
+    "base64 without padding": lambda key: key.to_ssh().rstrip(b"\n") + b"A\n",
+    "base64 with unused bits": lambda key: (
+        key.to_pem().replace(b"=\n", b"F=\n") if b"=\n" in key.to_pem() else key.to_ssh()[:-2] + b"=\n"
+    ),
+    "too long": lambda key: key.to_ssh().rstrip(b"\n") + b" " + b"c" * 20000,
+    "another DER": lambda _: pem_of(b"\x30\x2a" + bytes(42)),
+    "a byte too few": lambda key: pem_of(base64.b64decode(key.to_pem().splitlines()[1])[:-1]),
+    "a byte too many": lambda key: pem_of(base64.b64decode(key.to_pem().splitlines()[1]) + b"\0"),
+    "an RSA key": lambda key: key.to_ssh().replace(b"ssh-ed25519", b"ssh-rsa"),
+    "a small-order key": lambda key: pem_of(base64.b64decode(key.to_pem().splitlines()[1])[:12] + b"\1" + bytes(31)),
 }
 
 
 @pytest.mark.parametrize("broken", BROKEN_PUBLIC_KEYS.values(), ids=BROKEN_PUBLIC_KEYS)
 def test_a_broken_public_key_is_refused(broken, seal_lab) -> None:
     key = public_key_of(seal_lab.private_key)
-    data = broken(key.to_pem(), key.to_ssh())
+    data = broken(key)
     with pytest.raises(SealError) as caught:
         parse_public_key(data, "x.pub")
     assert (caught.value.code, caught.value.where) == (Code.KEY, "x.pub")

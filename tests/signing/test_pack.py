@@ -90,7 +90,7 @@ def test_nothing_is_overwritten(tmp_path, packing, occupied) -> None:
 
 def test_somebody_who_takes_the_name_meanwhile_keeps_it(tmp_path, packing, monkeypatch) -> None:
     out = tmp_path / "out" / "bundle"
-    monkeypatch.setattr("sealhost.signing.pack.encode_manifest", lambda m: (out.mkdir(exist_ok=True), b"{}")[1])
+    monkeypatch.setattr("sealhost.signing.pack.encode_manifest", lambda _: (out.mkdir(exist_ok=True), b"{}")[1])
     with pytest.raises(SealError) as caught:
         packing()
     assert caught.value.code is Code.USAGE
@@ -258,4 +258,15 @@ def test_a_module_that_is_too_large_is_refused(tmp_path) -> None:
 def test_a_module_path_with_a_nul_is_refused() -> None:
     with pytest.raises(SealError) as caught:
         read_plugin(Path("a\0b.wasm"))
+    assert caught.value.code is Code.IO
+
+
+def test_a_module_that_cannot_be_read_is_an_io_refusal(tmp_path, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EACCES, "Permission denied")
+
+    path = write_plugin(tmp_path, DECLARATION)
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(SealError, match="Permission denied") as caught:
+        read_plugin(path)
     assert caught.value.code is Code.IO

@@ -5,10 +5,21 @@ from __future__ import annotations
 import copy
 import dataclasses
 import hashlib
+import os
 
 import pytest
 
-from sealhost.signing import Code, DirectoryTrust, SealError, VerifiedBundle, VerifyReport, audit, inspect, verify
+from sealhost.signing import (
+    Code,
+    DirectoryTrust,
+    SealError,
+    VerifiedBundle,
+    VerifyReport,
+    audit,
+    content,
+    inspect,
+    verify,
+)
 from sealhost.signing.keys import parse_private_key, public_key_of, read_private_key_file, write_key_pair
 from sealhost.signing.pack import pack
 from sealhost.signing.sign import sign_bundle
@@ -66,6 +77,15 @@ def test_progress_ends_at_the_total_and_never_goes_back(seal_lab) -> None:
     bundle = seal_lab.verify(progress=lambda done, total: calls.append((done, total)))
     assert calls == sorted(calls)
     assert calls[-1] == (bundle.report.bytes, bundle.report.bytes)
+
+
+def test_a_caller_can_stop_verifying_from_its_progress_callback(seal_lab) -> None:
+    def stop(done: int, total: int) -> None:
+        if done > total // 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        seal_lab.verify(progress=stop)
 
 
 def test_only_verify_can_make_a_verified_bundle(seal_lab) -> None:
@@ -254,3 +274,33 @@ def test_a_template_that_is_not_utf8_is_refused(seal_lab) -> None:
     with pytest.raises(SealError) as caught:
         seal_lab.verify()
     assert (caught.value.code, caught.value.where) == (Code.TEMPLATE, "chat_template.jinja")
+
+
+def test_a_bundle_with_a_broken_signature_file_is_not_signed_again(seal_lab, other_private_key) -> None:
+    (seal_lab.root / "bundle.sig").write_text("sealhost signature v1\nkey x\nsig ???\n")
+    with pytest.raises(SealError, match="not base64") as caught:
+        sign_bundle(seal_lab.root, other_private_key)
+    assert caught.value.code is Code.SIG
+
+
+def test_a_signature_that_cannot_be_placed_is_an_io_refusal(seal_lab, other_private_key, monkeypatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(type(seal_lab.root), "mkdir", fail)
+    with pytest.raises(SealError, match="Read-only") as caught:
+        sign_bundle(seal_lab.root, other_private_key)
+    assert caught.value.code is Code.IO
+
+
+def test_weights_that_are_cut_before_the_flat_digest_is_taken_are_refused(seal_lab, monkeypatch) -> None:
+    real = content.flat_digest
+
+    def cut_first(descriptor: int, path: str, size: int) -> str:
+        os.truncate(seal_lab.root / path, 1 << 20)
+        return real(descriptor, path, size)
+
+    monkeypatch.setattr(content, "flat_digest", cut_first)
+    with pytest.raises(SealError) as caught:
+        audit(seal_lab.root, DirectoryTrust(seal_lab.keys), full=True)
+    assert caught.value.code is Code.SIZE
