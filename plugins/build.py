@@ -20,7 +20,7 @@ from pathlib import Path
 PLUGINS = Path(__file__).resolve().parent
 
 STACK_BYTES = 64 * 1024
-"""Enough for call chains without recursion. The linker puts it below the data: an overflow traps, nothing is overwritten."""
+"""Enough for calls without recursion. The linker puts it below the data: an overflow traps and overwrites nothing."""
 
 FLAGS = (
     "--target=wasm32-freestanding",

@@ -1,9 +1,10 @@
-"""Generates the Unicode classes that pre-tokenizers ask for, as a C header.
+# ruff: noqa: INP001 — a script beside the C sources that it writes for, no part of a package
+r"""Generates the Unicode classes that pre-tokenizers ask for, as a C header.
 
     python plugins/tokenizers/unicode_tables.py            # writes bpe/unicode_16_0.h
 
 The classes come from the regex engine of the `tokenizers` library itself, because published models were
-trained with it: every code point is asked whether it matches `\\p{L}`, `\\p{N}` or `\\s`. The engine of the pinned
+trained with it: every code point is asked whether it matches `\p{L}`, `\p{N}` or `\s`. The engine of the pinned
 library follows Unicode 16.0 (compared with the published category tables: equal); the number of letters, which
 grows with each version, tells when that changes.
 """
@@ -68,7 +69,9 @@ def runs() -> list[tuple[int, int]]:
             raise ValueError(f"expected {LETTERS} letters (Unicode 16.0), got {len(found)}; name the new version here")
         for point in found:
             classes[point] = number
-    return [(point, classes[point]) for point in range(CODE_POINTS) if not point or classes[point] != classes[point - 1]]
+    return [
+        (point, classes[point]) for point in range(CODE_POINTS) if not point or classes[point] != classes[point - 1]
+    ]
 
 
 def render() -> str:

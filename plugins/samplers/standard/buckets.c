@@ -27,12 +27,26 @@ static uint32_t bucket_of(double logit, double max) {
     return bucket < LAST ? (uint32_t)bucket : LAST;
 }
 
-static void count_in(double logit, const struct scale *scale) {
+static void count_in(double logit, double weight, double max) {
     if (!(logit > MINUS_INFINITY))
         return;
-    uint32_t bucket = bucket_of(logit, scale->max);
+    uint32_t bucket = bucket_of(logit, max);
     counts[bucket]++;
-    masses[bucket] += weight_of(logit, *scale);
+    masses[bucket] += weight;
+}
+
+static void count_all(const struct row *row, const struct scale *scale) {
+    uint32_t id = 0;
+    for (; id + ROW_GROUP <= row->count; id += ROW_GROUP) {
+        double weights[ROW_GROUP];
+        row_weights(row, id, *scale, weights);
+        for (uint32_t i = 0; i < ROW_GROUP; i++)
+            count_in(row->logits[id + i], weights[i], scale->max);
+    }
+    for (; id < row->count; id++)
+        count_in(row->logits[id], weight_of(row->logits[id], *scale), scale->max);
+    for (uint32_t i = 0; i < row->adjusted_count; i++)
+        count_in(row->adjusted[i].value, weight_of(row->adjusted[i].value, *scale), scale->max);
 }
 
 static void fill(const struct row *row, const struct chain *chain) {
@@ -45,10 +59,7 @@ static void fill(const struct row *row, const struct chain *chain) {
         counts[b] = 0;
         masses[b] = 0;
     }
-    for (uint32_t id = 0; id < row->count; id++)
-        count_in(row->logits[id], &chain->scale);
-    for (uint32_t i = 0; i < row->adjusted_count; i++)
-        count_in(row->adjusted[i].value, &chain->scale);
+    count_all(row, &chain->scale);
 }
 
 /* Brings a bucket's candidates into `candidates`, sorted. */

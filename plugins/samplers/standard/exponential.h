@@ -4,7 +4,7 @@
  * Few float operations on purpose: under NaN canonicalisation each costs a host three instructions more.
  *
  *   exponential()  two float64: relative error <= 5e-13 for x in [EXPONENTIAL_LEAST, 0]
- *   rough()        four float32: relative error <= 1.5e-4 for x in [ROUGH_LEAST, 0]
+ *   rough()        four at once, mostly in integers: relative error <= 1.2e-4, and what rounding the argument adds
  */
 #ifndef EXPONENTIAL_H
 #define EXPONENTIAL_H
@@ -22,7 +22,7 @@
 
 /* Adding it rounds to an integer, whose two's complement is then the sum's low bits. */
 #define ROUNDING_64 6755399441055744.0 /* 1.5 * 2^52 */
-#define ROUNDING_32 12582912.0f        /* 1.5 * 2^23 */
+#define ROUNDING_32 12582912.0         /* 1.5 * 2^23 */
 
 /* 2^(j / 256), filled by exponential_prepare(). */
 extern double exponential_table[TABLE_STEPS];
@@ -49,14 +49,19 @@ static inline v128_t exponential(v128_t x) {
     return wasm_v128_and(scaled, wasm_f64x2_ge(x, wasm_f64x2_splat(EXPONENTIAL_LEAST)));
 }
 
-/* 2^x for x in [ROUGH_LEAST / ln 2, 0]; anything else gives garbage, which the caller masks. Cubic on [-1/2, 1/2]. */
-static inline v128_t rough(v128_t x) {
-    v128_t rounded = wasm_f32x4_add(x, wasm_f32x4_splat(ROUNDING_32));
-    v128_t f = wasm_f32x4_sub(x, wasm_f32x4_sub(rounded, wasm_f32x4_splat(ROUNDING_32)));
-    v128_t sum = wasm_f32x4_add(wasm_f32x4_mul(f, wasm_f32x4_splat(0.055171434f)), wasm_f32x4_splat(0.24261081f));
-    sum = wasm_f32x4_add(wasm_f32x4_mul(sum, f), wasm_f32x4_splat(0.69326097f));
-    sum = wasm_f32x4_add(wasm_f32x4_mul(sum, f), wasm_f32x4_splat(0.99992812f));
-    return wasm_i32x4_add(sum, wasm_i32x4_shl(rounded, 23));
+/* Twice 2^x, for four x in [-88, 0] as fixed-point numbers with ROUGH_BITS of fraction: the float32
+ * ROUNDING_32 + x * 2^ROUGH_BITS, whose low bits they are. Anything else gives garbage, which the caller masks.
+ * 2^f - 1 = f (a + f (b + f c)) on [0, 1), with 14 bits; the lanes' upper halves are 0, so a dot product is a product.
+ */
+#define ROUGH_BITS 15
+static inline v128_t rough_doubled(v128_t fixed) {
+    v128_t f = wasm_v128_and(fixed, wasm_i32x4_splat((1 << ROUGH_BITS) - 1));
+    v128_t sum = wasm_i32x4_shr(wasm_i32x4_dot_i16x8(f, wasm_i32x4_splat(1262)), ROUGH_BITS);
+    sum = wasm_i32x4_add(sum, wasm_i32x4_splat(3732));
+    sum = wasm_i32x4_shr(wasm_i32x4_dot_i16x8(f, sum), ROUGH_BITS);
+    sum = wasm_i32x4_add(sum, wasm_i32x4_splat(11388));
+    v128_t mantissa = wasm_i32x4_shr(wasm_i32x4_dot_i16x8(f, sum), 14 + ROUGH_BITS - 23);
+    return wasm_i32x4_add(mantissa, wasm_i32x4_shl(wasm_u32x4_shr(fixed, ROUGH_BITS), 23));
 }
 
 #endif

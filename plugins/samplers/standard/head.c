@@ -89,9 +89,12 @@ static double head_mass(const struct head *head, uint32_t top_k) {
  * is it summed exactly. */
 static uint32_t draw_with_rest(const struct row *row, const struct head *head, const struct chain *chain) {
     double least = head->sorted[head->count - 1].logit, mass = head_mass(head, UINT32_MAX);
+    double error = rough_error(chain->scale);
+    if (error > ROUGH_USABLE)
+        return draw(head, chain, row_mass(row, chain->scale));
     double rest = row_rough_mass(row, chain->scale, least);
-    uint32_t low = draw(head, chain, mass + rest * (1 - ROUGH_ERROR));
-    uint32_t high = draw(head, chain, mass + rest * (1 + ROUGH_ERROR));
+    uint32_t low = draw(head, chain, mass + rest * (1 - error));
+    uint32_t high = draw(head, chain, mass + rest * (1 + error));
     return low == high ? low : draw(head, chain, row_mass(row, chain->scale));
 }
 

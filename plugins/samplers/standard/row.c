@@ -5,7 +5,7 @@
 #include "exponential.h"
 
 #define LANES 4u
-#define UNROLL 16u /* logits a turn: each turn of a loop pays an epoch check and spills around it */
+#define UNROLL ROW_GROUP /* logits a turn: each turn of a loop pays an epoch check and spills around it */
 
 /* Larger lane by lane; a NaN in `next` loses. */
 static v128_t larger(v128_t best, v128_t next) {
@@ -41,11 +41,13 @@ double row_max(const struct row *row) {
     return max;
 }
 
-/* Whether any of 16 logits is >= least (equal to it, if it is the maximum). */
-static int any_at_least(const float *logits, v128_t least) {
-    v128_t any = wasm_f32x4_ge(wasm_v128_load(logits), least);
-    for (uint32_t i = LANES; i < UNROLL; i += LANES)
-        any = wasm_v128_or(any, wasm_f32x4_ge(wasm_v128_load(logits + i), least));
+/* Whether any of ROW_GROUP logits lies between the bounds. */
+static int any_between(const float *logits, v128_t least, v128_t most) {
+    v128_t any = wasm_i32x4_splat(0);
+    for (uint32_t i = 0; i < UNROLL; i += LANES) {
+        v128_t values = wasm_v128_load(logits + i);
+        any = wasm_v128_or(any, wasm_v128_and(wasm_f32x4_ge(values, least), wasm_f32x4_le(values, most)));
+    }
     return wasm_v128_any_true(any);
 }
 
@@ -53,7 +55,7 @@ static int any_at_least(const float *logits, v128_t least) {
 static uint32_t logits_first(const float *logits, uint32_t count, float max) {
     v128_t wanted = wasm_f32x4_splat(max);
     uint32_t at = 0;
-    while (at + UNROLL <= count && !any_at_least(logits + at, wanted))
+    while (at + UNROLL <= count && !any_between(logits + at, wanted, wanted))
         at += UNROLL;
     while (at < count && !(logits[at] >= max))
         at++;
@@ -69,11 +71,24 @@ uint32_t row_first(const struct row *row, double value) {
     return first;
 }
 
+/* The smaller lane of numbers above -inf; other lanes of `next` lose. */
+static v128_t smaller(v128_t best, v128_t next) {
+    v128_t counts = wasm_v128_and(wasm_f32x4_lt(next, best), wasm_f32x4_gt(next, wasm_f32x4_splat((float)MINUS_INFINITY)));
+    return wasm_v128_bitselect(next, best, counts);
+}
+
 double row_min(const struct row *row) {
+    v128_t best = wasm_f32x4_splat(__builtin_inff());
+    uint32_t at = 0;
+    for (; at + UNROLL <= row->count; at += UNROLL)
+        for (uint32_t i = 0; i < UNROLL; i += LANES)
+            best = smaller(best, wasm_v128_load(row->logits + at + i));
     double min = __builtin_inf();
-    for (uint32_t i = 0; i < row->count; i++)
-        if (row->logits[i] < min && row->logits[i] > (float)MINUS_INFINITY)
-            min = row->logits[i];
+    for (uint32_t i = 0; i < LANES; i++)
+        min = ((float *)&best)[i] < min ? ((float *)&best)[i] : min;
+    for (; at < row->count; at++)
+        if (row->logits[at] < min && row->logits[at] > (float)MINUS_INFINITY)
+            min = row->logits[at];
     for (uint32_t i = 0; i < row->adjusted_count; i++)
         if (row->adjusted[i].value < min && row->adjusted[i].value > MINUS_INFINITY)
             min = row->adjusted[i].value;
@@ -105,12 +120,12 @@ static float float_at_least(double least) {
 
 uint32_t row_gather(const struct row *row, double least, double most, struct candidate *out) {
     float smallest = float_at_least(least), largest = (float)most; /* rounding lets no float32 <= most out */
-    v128_t threshold = wasm_f32x4_splat(smallest);
+    v128_t low = wasm_f32x4_splat(smallest), high = wasm_f32x4_splat(largest);
     const float *logits = row->logits;
     uint32_t found = 0, at = 0;
     while (at < row->count) {
         uint32_t stop = row->count - at < UNROLL ? row->count : at + UNROLL;
-        if (stop - at == UNROLL && !any_at_least(logits + at, threshold)) {
+        if (stop - at == UNROLL && !any_between(logits + at, low, high)) {
             at = stop;
             continue;
         }
@@ -135,6 +150,14 @@ static v128_t upper_half(v128_t lanes) {
 static v128_t two_weights(v128_t logits, struct scale scale) {
     v128_t below = wasm_f64x2_sub(wasm_f64x2_promote_low_f32x4(logits), wasm_f64x2_splat(scale.max));
     return exponential(wasm_f64x2_mul(below, wasm_f64x2_splat(scale.inverse)));
+}
+
+void row_weights(const struct row *row, uint32_t first, struct scale scale, double *out) {
+    for (uint32_t i = 0; i < ROW_GROUP; i += LANES) {
+        v128_t logits = wasm_v128_load(row->logits + first + i);
+        wasm_v128_store(out + i, two_weights(logits, scale));
+        wasm_v128_store(out + i + 2, two_weights(upper_half(logits), scale));
+    }
 }
 
 static double adjusted_mass(const struct row *row, struct scale scale, double least) {
@@ -168,14 +191,15 @@ static double sum_of_lanes(v128_t lanes) {
 
 /* What rough weights need, four times each. */
 struct rough_scale {
-    v128_t top, factor; /* 2^((x - top) * factor) */
-    v128_t above, below; /* exclusive bounds of the logits that count */
+    v128_t factor, offset; /* offset + x * factor: fixed-point logarithm of the weight, to base 2 */
+    v128_t above, below;   /* exclusive bounds of the logits that count */
 };
 
 static v128_t rough_weights(const float *logits, const struct rough_scale *scale) {
     v128_t values = wasm_v128_load(logits);
     v128_t counts = wasm_v128_and(wasm_f32x4_lt(values, scale->above), wasm_f32x4_gt(values, scale->below));
-    return wasm_v128_and(rough(wasm_f32x4_mul(wasm_f32x4_sub(values, scale->top), scale->factor)), counts);
+    v128_t fixed = wasm_f32x4_add(wasm_f32x4_mul(values, scale->factor), scale->offset);
+    return wasm_v128_and(rough_doubled(fixed), counts);
 }
 
 /* Four float32 sums would drift over a whole row; over this many logits they do not. */
@@ -189,11 +213,17 @@ static double rough_block(const float *logits, uint32_t count, const struct roug
     return sum_of_lanes(sum);
 }
 
+/* The polynomial's error, and that of rounding products as large as max / T to 24 bits, twice. */
+double rough_error(struct scale scale) {
+    double magnitude = (scale.max < 0 ? -scale.max : scale.max) * scale.inverse - ROUGH_LEAST;
+    return 2e-4 + 2 * magnitude * 0x1p-24;
+}
+
 double row_rough_mass(const struct row *row, struct scale scale, double least) {
-    float reference = (float)scale.max; /* max itself may be an adjusted float64: the difference is made up below */
+    double factor = scale.inverse / LN2 * (1 << ROUGH_BITS), reach = ROUGH_LEAST / scale.inverse;
     struct rough_scale rough_scale = {
-        wasm_f32x4_splat(reference), wasm_f32x4_splat((float)(scale.inverse / LN2)), wasm_f32x4_splat(float_at_least(least)),
-        wasm_f32x4_splat((float)(reference + ROUGH_LEAST / scale.inverse))};
+        wasm_f32x4_splat((float)factor), wasm_f32x4_splat((float)(ROUNDING_32 - scale.max * (float)factor)),
+        wasm_f32x4_splat(float_at_least(least)), wasm_f32x4_splat((float)(scale.max + reach))};
     double mass = 0;
     uint32_t at = 0, whole = row->count & ~(UNROLL - 1);
     while (at < whole) {
@@ -201,7 +231,7 @@ double row_rough_mass(const struct row *row, struct scale scale, double least) {
         mass += rough_block(row->logits + at, size, &rough_scale);
         at += size;
     }
-    mass *= weight_of(reference, (struct scale){scale.max, scale.inverse});
+    mass *= 0.5;
     for (; at < row->count; at++)
         if (row->logits[at] < least)
             mass += weight_of(row->logits[at], scale);

@@ -54,12 +54,17 @@ struct scale {
 
 double weight_of(double logit, struct scale scale);
 
+/* Weights of ROW_GROUP logits from `first` on, which lie in the row; scale.max is finite. */
+#define ROW_GROUP 16u
+void row_weights(const struct row *row, uint32_t first, struct scale scale, double *out);
+
 /* Sum of the weights of all logits; scale.max is finite. */
 double row_mass(const struct row *row, struct scale scale);
 
-/* The same for the logits below `least` alone, within a relative error of ROUGH_ERROR: six times as fast. Adjusted
- * ones are summed exactly. */
-#define ROUGH_ERROR 2e-4
+/* The same for the logits below `least` alone, four times as fast, within a relative error of rough_error(scale).
+ * Not usable when that is above ROUGH_USABLE. Adjusted logits are summed exactly. */
+#define ROUGH_USABLE 1e-2
+double rough_error(struct scale scale);
 double row_rough_mass(const struct row *row, struct scale scale, double least);
 
 #endif

@@ -109,10 +109,15 @@ static int32_t read_flags(struct vocabulary *vocabulary, struct section section,
     return SEALHOST_OK;
 }
 
-/* Whether BPE may produce this token. Control tokens never come from merging. A user-defined text stands for itself,
- * so it is a spelling only where both readings agree. */
-static int mergeable(uint8_t type, const uint8_t *text, uint32_t length) {
-    if (type == SEALHOST_TYPE_CONTROL)
+/* Types whose text stands for itself instead of spelling bytes (clause 4.6). */
+static int is_literal(uint8_t type) {
+    return type == SEALHOST_TYPE_CONTROL || type == SEALHOST_TYPE_USER_DEFINED || type == SEALHOST_TYPE_UNKNOWN;
+}
+
+/* Whether BPE may produce this token: no control, unknown or unused one comes from text (clause 3.5). A user-defined
+ * text is also a spelling only where both readings agree. */
+static int is_mergeable(uint8_t type, const uint8_t *text, uint32_t length) {
+    if (type == SEALHOST_TYPE_CONTROL || type == SEALHOST_TYPE_UNKNOWN || type == SEALHOST_TYPE_UNUSED)
         return 0;
     for (uint32_t i = 0; type == SEALHOST_TYPE_USER_DEFINED && i < length; i++)
         if (text[i] < 33 || text[i] > 126)
@@ -123,9 +128,9 @@ static int mergeable(uint8_t type, const uint8_t *text, uint32_t length) {
 /* Writes the bytes of one token at `to`, which lies at or below its text; returns their number. `found` tells
  * whether BPE may find it. */
 static uint32_t settle(uint8_t *to, const uint8_t *text, uint32_t length, uint8_t type, int *found) {
-    int32_t decoded = mergeable(type, text, length) ? alphabet_length(text, length) : -1;
-    *found = decoded > 0;
-    if (decoded > 0) {
+    int32_t decoded = alphabet_length(text, length);
+    *found = decoded > 0 && is_mergeable(type, text, length);
+    if (decoded > 0 && !is_literal(type)) {
         alphabet_decode(to, text, length);
         return (uint32_t)decoded;
     }
@@ -149,7 +154,7 @@ static int32_t fill_tokens(struct tables *tables, const struct texts *texts, con
     for (uint32_t id = 0; id < texts->count; id++) {
         uint32_t start = load_u32(texts->offsets + id * 4), length = load_u32(texts->offsets + id * 4 + 4) - start;
         int found;
-        if (types[id] < SEALHOST_TYPE_NORMAL || types[id] > SEALHOST_TYPE_BYTE)
+        if (types[id] > SEALHOST_TYPE_BYTE) /* 0, GGUF's "undefined", is a normal one */
             return fail_at("unknown type", id);
         offsets[id] = used;
         used += settle(texts->bytes + used, texts->bytes + start, length, types[id], &found);

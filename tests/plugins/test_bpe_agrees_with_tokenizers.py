@@ -1,0 +1,129 @@
+"""The BPE guest against the `tokenizers` library, set up with the same vocabulary, merges and split patterns."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from plugin_harness import CONTROL, NORMAL, PARSE_SPECIAL, VocabularyColumns
+from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
+
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+LLAMA = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+PATTERNS = {
+    "gpt-2": [GPT2],
+    "smollm": [r"\p{N}", GPT2],
+    "llama-bpe": [LLAMA],
+    "qwen2": [LLAMA.replace("{1,3}", "")],
+}
+
+PARTS = json.loads((Path(__file__).parent / "text_parts.json").read_text(encoding="utf-8"))
+"""White space of every kind, contractions, letters and digits of many scripts, combining marks, emoji with joiners, controls."""
+
+ALL_SCRIPTS = 0x3400
+"""Below it lie nearly all alphabets."""
+
+
+def random_text(chance: random.Random) -> str:
+    """Parts in any order, repeated, between characters of any script or plane."""
+    made = []
+    for _ in range(chance.randrange(1, 24)):
+        pick = chance.random()
+        if pick < 0.6:
+            made.append(chance.choice(PARTS) * chance.choice([1, 1, 1, 2, 3, 17]))
+        elif pick < 0.9:
+            made.append(chr(chance.randrange(ALL_SCRIPTS)))
+        else:
+            point = chance.randrange(0x110000)
+            made.append("" if 0xD800 <= point < 0xE000 else chr(point))
+    return "".join(made)
+
+
+def texts(count: int, seed: int) -> list[str]:
+    chance = random.Random(seed)
+    return [random_text(chance) for _ in range(count)]
+
+
+def reference(columns: VocabularyColumns) -> Tokenizer:
+    """The library, with every control token as a special one."""
+    vocabulary = {text: token for token, text in enumerate(columns.texts)}
+    merges = [tuple(merge.split(" ")) for merge in columns.merges]
+    # llama-bpe's publisher takes whole pieces that are tokens
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=columns.pre == "llama-bpe"))
+    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in PATTERNS[columns.pre]]
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*splits, byte_level])
+    control = [text for text, kind in zip(columns.texts, columns.types, strict=True) if kind == CONTROL]
+    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in control])
+    return tokenizer
+
+
+def disagreements(guest, tokenizer: Tokenizer, samples: list[str]) -> list[str]:
+    """The samples whose ids differ."""
+    expected = tokenizer.encode_batch(samples, add_special_tokens=False)
+    return [
+        text for text, right in zip(samples, expected, strict=True) if guest.encode(text, PARSE_SPECIAL) != right.ids
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained_columns() -> VocabularyColumns:
+    """A vocabulary of 1,000 tokens, trained on random texts, with two control tokens."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=1000, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(texts(2000, 1), trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    words = sorted(model["vocab"], key=model["vocab"].__getitem__)
+    merges = [" ".join(merge) for merge in model["merges"]]
+    types = [NORMAL] * len(words) + [CONTROL] * 2
+    return VocabularyColumns([*words, "<|im_start|>", "<|im_end|>"], merges, types=types)
+
+
+@pytest.mark.parametrize("pre", PATTERNS)
+def test_random_texts_agree_under_a_trained_vocabulary(load_tokenizer, trained_columns, pre):
+    columns = replace(trained_columns, pre=pre)
+    assert not disagreements(load_tokenizer(columns), reference(columns), texts(1000, 2))
+
+
+@pytest.mark.parametrize("pre", PATTERNS)
+def test_characters_at_the_edges_of_classes_split_as_in_the_library(load_tokenizer, trained_columns, unicode_runs, pre):
+    # each between letters, digits, a space and a line break: a wrong class moves a split
+    columns = replace(trained_columns, pre=pre)
+    points = sorted(
+        {point for start in unicode_runs for point in (start - 1, start)} & {*range(0xD800), *range(0xE000, 0x110000)}
+    )
+    around = [f"a{chr(p)}b1{chr(p)}2 {chr(p)}\n{chr(p)}{chr(p)}" for p in points]
+    samples = ["".join(around[i : i + 64]) for i in range(0, len(around), 64)]
+    assert not disagreements(load_tokenizer(columns), reference(columns), samples)
+
+
+@pytest.mark.model
+def test_the_goldens_prompts_give_the_goldens_ids(load_tokenizer, smollm2_columns, smollm2_goldens):
+    guest = load_tokenizer(smollm2_columns)
+    assert len(smollm2_goldens) >= 6
+    for golden in smollm2_goldens:
+        assert guest.encode(golden["prompt"]) == golden["token_ids"]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("pre", PATTERNS)
+def test_random_texts_agree_under_the_demo_models_vocabulary(load_tokenizer, smollm2_columns, pre):
+    columns = replace(smollm2_columns, pre=pre)
+    assert not disagreements(load_tokenizer(columns), reference(columns), texts(2000, 3))
+
+
+@pytest.mark.model
+def test_the_token_bytes_of_the_demo_model_are_the_hosts(load_tokenizer, smollm2_columns):
+    guest, count = load_tokenizer(smollm2_columns), len(smollm2_columns.texts)
+    given = guest.token_bytes(0, count)
+    control = smollm2_columns.types.count(CONTROL)
+    assert given.count(b"") == control
+    assert b"".join(given[guest_id] for guest_id in guest.encode("naïve 字 😀")) == "naïve 字 😀".encode()

@@ -1,0 +1,71 @@
+"""What is committed is what the sources give: modules, and generated tables."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+import sys
+
+import pytest
+
+import sealhost.plugins
+from sealhost.plugins import reference_plugin, reference_plugins
+
+
+@pytest.fixture(scope="module")
+def build_script():
+    return runpy.run_path(str(sealhost.plugins.PLUGINS / "build.py"), run_name="build")
+
+
+@pytest.mark.parametrize("folder", ["tokenizers/bpe", "samplers/standard"])
+def test_rebuilding_gives_the_committed_bytes(build_script, tmp_path, folder):
+    guest = next(guest for guest in build_script["GUESTS"] if guest.folder == folder)
+    rebuilt = build_script["build"](guest, tmp_path)
+    assert rebuilt.read_bytes() == (sealhost.plugins.PLUGINS / folder / "plugin.wasm").read_bytes()
+
+
+def test_the_bytes_do_not_depend_on_the_folder(tmp_path):
+    copy = tmp_path / "a folder with another name"
+    shutil.copytree(sealhost.plugins.PLUGINS, copy)
+    script = runpy.run_path(str(copy / "build.py"), run_name="build")
+    guest = next(guest for guest in script["GUESTS"] if guest.folder == "samplers/standard")
+    before = (copy / guest.folder / "plugin.wasm").read_bytes()
+    assert script["build"](guest, copy).read_bytes() == before
+    assert not list(copy.rglob("*zig-cache*"))
+
+
+def test_every_reference_plugin_is_one_that_the_script_builds(build_script):
+    folders = {f"{role}s/{name}" for role in ("tokenizer", "sampler") for name in reference_plugins(role)}
+    assert folders == {guest.folder for guest in build_script["GUESTS"]}
+
+
+@pytest.mark.parametrize(("role", "name"), [("tokenizer", "bpe"), ("sampler", "standard")])
+def test_a_reference_plugin_is_a_module_and_its_facts(role, name):
+    import tomllib
+
+    directory = reference_plugin(role, name)
+    facts = tomllib.loads((directory / "plugin.toml").read_text())
+    assert (facts["name"], facts["role"], facts["abi"]) == (name, role, 1)
+    assert facts["tier"] == ("full" if role == "sampler" else "")
+    assert facts["limits"].keys() == {"memory_bytes", "init_ms", "load_ms", "step_ms", "encode_ms"}
+    assert (directory / "plugin.wasm").read_bytes()[:8] == b"\0asm\1\0\0\0"
+
+
+@pytest.mark.parametrize(
+    ("role", "name"), [("tokenizer", "standard"), ("sampler", "../samplers/standard"), ("sampler", "")]
+)
+def test_an_unknown_plugin_is_refused_with_the_names_there_are(role, name):
+    known = "bpe" if role == "tokenizer" else "standard"
+    with pytest.raises(FileNotFoundError, match=known):
+        reference_plugin(role, name)
+
+
+def test_the_unicode_table_is_what_the_regex_engine_says(unicode_header):
+    script = runpy.run_path(str(unicode_header.parent.parent / "unicode_tables.py"), run_name="unicode_tables")
+    assert script["render"]() == unicode_header.read_text()
+
+
+def test_the_helpers_import_nothing_of_the_host():
+    source = (sealhost.plugins.PLUGINS / "__init__.py").read_text()
+    imports = {line.split()[1].split(".")[0] for line in source.splitlines() if line.startswith(("import", "from"))}
+    assert imports <= sys.stdlib_module_names
