@@ -85,9 +85,9 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
     name: str,
     version: int,
     tokenizer: str = "bpe",
-    sampler: list[str] | None = None,
+    sampler: Annotated[list[str] | None, Parameter(negative="")] = None,
     template: Path | None = None,
-    document: list[Path] | None = None,
+    document: Annotated[list[Path] | None, Parameter(negative="")] = None,
     json: Json = False,
 ) -> None:
     """Make a bundle, ready to be signed, from a GGUF file and plugins.
