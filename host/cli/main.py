@@ -1,0 +1,107 @@
+"""`sealhost`: mounts the verbs, and turns every way of ending into one line and an exit code.
+
+Rules (clauses 6.1, 6.2 and 6.5 of host/README.md)
+* Verbs are imported when they are called, so that help and light verbs start fast.
+* No traceback ever reaches a person unless SEALHOST_DEBUG=1 asks for it.
+
+Example:
+    sealhost verify bundle --keys keys
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+import cyclopts
+from cyclopts.config import Env
+
+from ...signing.errors import Code, ExitCode, SealhostError, escape_for_terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the signal's number, as shells expect."""
+
+PIPE_CLOSED = 141
+"""Exit code when the reader of our output went away, likewise."""
+
+PREFIX = "SEALHOST_"
+"""Begins every flag's environment twin."""
+
+_VERBS = {
+    "demo": ("demo:demo", "Fetch a small model, make keys, pack, sign, verify and answer a question."),
+    "serve": ("serve:serve", "Serve bundles over HTTP with OpenAI's API."),
+    "run": ("ask:run", "Answer one prompt on the terminal."),
+    "chat": ("ask:chat", "Talk with a model on the terminal."),
+    "tokenize": ("tokenize:tokenize", "Print the token ids of standard input."),
+    "bench": ("bench:bench", "Measure prefill and decode speed."),
+    "keygen": ("signing:keygen", "Make a key pair."),
+    "pack": ("signing:pack", "Make a bundle from a GGUF file and plugins."),
+    "sign": ("signing:sign", "Check a bundle and add your signature."),
+    "verify": ("signing:verify", "Check a bundle's signature and every byte of it."),
+    "inspect": ("signing:inspect", "Show what a bundle claims, without trusting it."),
+}
+
+
+def command_line() -> cyclopts.App:
+    """The application with all its verbs."""
+    app = cyclopts.App(
+        name="sealhost",
+        help="An LLM inference host in which nothing third-party is trusted.",
+        version=_version(),
+        config=Env(PREFIX, command=False),
+        help_format="plaintext",
+    )
+    for name, (place, summary) in _VERBS.items():
+        app.command(f"{__package__}.{place}", name=name, help=summary)
+    return app
+
+
+def main() -> None:
+    """Entry point of the `sealhost` script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line; answers its exit code."""
+    try:
+        command_line()(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except cyclopts.CycloptsError as error:
+        said = " ".join(str(error).split()).rstrip(".")
+        return _refuse(f"{Code.USAGE} command line: {escape_for_terminal(said)}; see sealhost --help", ExitCode.USAGE)
+    except SealhostError as error:
+        return _refuse(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (BrokenPipeError, SystemExit):
+        # rich leaves with SystemExit; what is still buffered has nowhere to go, and must not fail again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001 — the last line between a bug and a person
+        text = escape_for_terminal(f"{type(error).__name__}: {error}".replace("\n", " "))
+        remedy = "run it again with SEALHOST_DEBUG=1 and report what it prints"
+        return _refuse(
+            f"{Code.INTERNAL} sealhost: expected no fault of our own, got {text}; {remedy}", ExitCode.INTERNAL
+        )
+    return ExitCode.OK
+
+
+def _refuse(line: str, code: int) -> int:
+    if os.environ.get("SEALHOST_DEBUG") == "1":
+        import traceback  # noqa: PLC0415 — only for this
+
+        traceback.print_exc()
+    print(line, file=sys.stderr)
+    return int(code)
+
+
+def _version() -> str:
+    try:
+        return version("sealhost")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,38 @@
+"""Opens one bundle for a verb that answers on the terminal, with progress for a person who is looking."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from .options import trust_in
+from .progress import progress_bar
+from .terminal import note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ..app import Host, Opened
+    from ..config import EngineConfig
+
+
+@contextlib.contextmanager
+def opened_bundle(root: Path, keys: Path | None, config: EngineConfig) -> Iterator[tuple[Host, Opened]]:
+    """Verifies and loads a bundle; closes everything at the end.
+
+    Raises:
+        SealhostError: it was refused on the way.
+    """
+    trust = trust_in(keys)
+    from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5)
+
+    with Host(config, announce=note) as host:
+        with contextlib.ExitStack() as bars:
+
+            def bar(label: str) -> Callable[[int, int], None] | None:
+                bars.close()  # one at a time
+                return bars.enter_context(progress_bar(label))
+
+            opened = host.open(root, trust, progress=bar)
+        yield host, opened

@@ -1,0 +1,69 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ...signing import DirectoryTrust
+from ..config import (
+    DEFAULT_KV_BYTES,
+    DEFAULT_MAX_SEQUENCES,
+    DEFAULT_MAX_WAITING,
+    MEBIBYTE,
+    EngineConfig,
+)
+from .places import trust_store
+
+Keys = Path | None
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How a model runs.
+
+    Attributes:
+        context: Most tokens of one sequence, prompt and answer together. [default: the model's, at most 8192]
+        threads: Threads of the kernels. [default: one for each usable core]
+        kv_mib: Memory of the KV pool, MiB.
+        max_sequences: Sequences that run at a time.
+        max_waiting: Requests that wait for a place.
+    """
+
+    context: Annotated[int | None, Parameter(show_default=False)] = None
+    threads: Annotated[int, Parameter(show_default=False)] = 0
+    kv_mib: int = DEFAULT_KV_BYTES // MEBIBYTE
+    max_sequences: int = DEFAULT_MAX_SEQUENCES
+    max_waiting: int = DEFAULT_MAX_WAITING
+
+    def config(self) -> EngineConfig:
+        """The engine's settings.
+
+        Raises:
+            UsageError: a value is out of range.
+        """
+        return EngineConfig(
+            context=self.context,
+            threads=self.threads,
+            kv_bytes=self.kv_mib * MEBIBYTE,
+            max_sequences=self.max_sequences,
+            max_waiting=self.max_waiting,
+        )
+
+
+DEFAULTS = EngineOptions()
+"""What verbs take when nothing is said."""
+
+
+def trust_in(keys: Path | None) -> DirectoryTrust:
+    """The trust policy that `--keys` names, or the user's own trust store.
+
+    Raises:
+        SealError: the folder cannot be trusted.
+    """
+    return DirectoryTrust(trust_store() if keys is None else keys)
