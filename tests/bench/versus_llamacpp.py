@@ -1,0 +1,125 @@
+"""Compares sealhost with llama.cpp on one file: same threads, alternating in one run, ratios with their spread.
+
+    python tests/bench/versus_llamacpp.py [MODEL.gguf] [--threads 2] [--rounds 7] [--json OUT]
+
+Each side is a process of its own that idles while the other is measured. The sealhost side packs and signs the file
+into a temporary bundle and loads it through the verifier, as `sealhost serve` does. A round measures decode and prefill on
+both sides, in an order that flips from round to round; the ratio is taken within the round, so that a noisy
+neighbour meets both sides alike, and the report gives the median ratio with its lowest and highest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+WORKLOADS = (("decode", 64), ("prefill", 512))
+
+
+class Worker:
+    """One side of the comparison: a child process that answers a line of JSON to each command."""
+
+    def __init__(self, script: str, model: Path, threads: int) -> None:
+        command = [sys.executable, str(HERE / script), str(model), str(threads)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.name = self._read()["ready"]
+        self.peak_rss_bytes = 0
+        self.extra: dict[str, Any] = {}
+
+    def _read(self) -> dict[str, Any]:
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.process.args[1]} ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def measure(self, verb: str, count: int) -> float:
+        """Tokens per second of one workload."""
+        self.process.stdin.write(f"{verb} {count}\n")
+        self.process.stdin.flush()
+        answer = self._read()
+        self.peak_rss_bytes = answer.pop("peak_rss_bytes")
+        tokens_per_second = answer.pop("tok_s")
+        self.extra = answer
+        return tokens_per_second
+
+    def close(self) -> None:
+        """Ends the child by closing its input."""
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+
+def compare(sides: list[Worker], rounds: int) -> dict[str, dict[str, Any]]:
+    """Runs the rounds; for each workload: every side's figures and the ratio first side / second side."""
+    figures: dict[str, list[list[float]]] = {verb: [[], []] for verb, _ in WORKLOADS}
+    for number in range(rounds + 1):
+        order = (0, 1) if number % 2 == 0 else (1, 0)
+        for verb, count in WORKLOADS:
+            for side in order:
+                value = sides[side].measure(verb, count)
+                if number > 0:  # round 0 warms both sides up
+                    figures[verb][side].append(value)
+    return {
+        verb: {
+            "sealhost": ours,
+            "llamacpp": theirs,
+            "ratios": [a / b for a, b in zip(ours, theirs, strict=True)],
+        }
+        for verb, (ours, theirs) in figures.items()
+    }
+
+
+def spread(values: list[float], digits: int = 0) -> str:
+    """Median and range, as text."""
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"
+
+
+def report(results: dict[str, dict[str, Any]], sides: list[Worker], model: Path, threads: int) -> None:
+    """Prints the table and the memory line."""
+    print(f"{model.name}, {threads} threads; {sides[0].name} versus {sides[1].name}; median (lowest-highest), tokens/s")
+    for verb, count in WORKLOADS:
+        row = results[verb]
+        print(
+            f"  {verb:8}{count:4}   sealhost {spread(row['sealhost']):22} "
+            f"llama.cpp {spread(row['llamacpp']):22} ratio {spread(row['ratios'], 2)}"
+        )
+    size, kv = model.stat().st_size, sides[0].extra["kv_bytes"]
+    peak = sides[0].peak_rss_bytes
+    print(
+        f"  peak memory: sealhost {peak / 1e6:.0f} MB = {(peak - kv) / size:.2f} x file + KV pool of {kv / 1e6:.0f} MB; "
+        f"llama.cpp {sides[1].peak_rss_bytes / 1e6:.0f} MB"
+    )
+
+
+def main() -> None:
+    """Measures and reports."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", nargs="?", type=Path, help="default: the demo model")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path, help="also write every figure to this file")
+    options = parser.parse_args()
+    if options.model is None:
+        from sealhost.host.cli.demo_model import fetch_demo_model
+
+        options.model = fetch_demo_model()
+    sides = [
+        Worker("worker_sealhost.py", options.model, options.threads),
+        Worker("worker_llamacpp.py", options.model, options.threads),
+    ]
+    results = compare(sides, options.rounds)
+    report(results, sides, options.model, options.threads)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+    for side in sides:
+        side.close()
+
+
+if __name__ == "__main__":
+    main()
