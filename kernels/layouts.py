@@ -1,12 +1,11 @@
 """How matrices and activations lie in memory for the kernels (README clauses 2 and 3).
 
 A matrix is cut into tiles of 16 rows; a tile is one record per 32 columns, so that a kernel reads it front to back.
-An activation row is quantised to int8 per 32 elements, followed by its scales and sums.
+An activation row is quantised to int8 per 32 elements; a record holds them with their scale and sums.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from .formats import Format
@@ -50,27 +49,15 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-@dataclass(frozen=True, slots=True)
-class ActivationLayout:
-    """Where the parts of one quantised activation row lie, in bytes from its start.
+ACT_RECORD = 48
+"""Bytes of 32 quantised activations: int8[32], float32 scale, float32 scale * sum, int32 sum, 4 bytes unused."""
+ACT_SCALE, ACT_WEIGHTED, ACT_SUM = 32, 36, 40
+"""Offsets in that record."""
 
-    Row: int8[width], then for each block of 32: float32 scale, float32 scale * sum, int32 sum.
 
-    Attributes:
-        width: Elements.
-    """
-
-    width: int
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of 32."""
-        return self.width // BLOCK
-
-    @property
-    def stride(self) -> int:
-        """Bytes from one row to the next."""
-        return round_up(self.width + 12 * self.blocks, ALIGNMENT)
+def activation_stride(width: int) -> int:
+    """Bytes of one quantised activation row of this many elements."""
+    return round_up(width // BLOCK * ACT_RECORD, ALIGNMENT)
 
 
 def tiles(rows: int) -> int:

@@ -57,6 +57,7 @@ def _optimised(library: Library, machine: llvm.TargetMachine) -> bytes:
     module = llvm.parse_assembly(str(library.module(machine.triple)))
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_unrolling = False  # kernels unroll by themselves; see matmul._block_sums
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)

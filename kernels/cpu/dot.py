@@ -27,12 +27,14 @@ class Dot(Protocol):
         lanes: Rows in one vector.
         wide_planes: Planes that 8-bit weights are split into: 1, or 2 (low and high nibbles).
         columns: Most activation columns whose sums stay in registers.
+        lines: Lines that a loop over several columns takes at a time.
     """
 
     isa: Isa
     lanes: int
     wide_planes: int
     columns: int
+    lines: int
 
     def zero(self, k: Emit) -> Any:
         """An empty running sum for `lanes` rows."""
@@ -54,7 +56,7 @@ class Dot(Protocol):
 class Vnni:
     """AVX-512 VNNI: `vpdpbusd` multiplies and adds 64 pairs; int32 sums, no saturation (255 * 127 * 4 fits)."""
 
-    isa, lanes, wide_planes, columns = Isa.AVX512VNNI, 16, 1, 8
+    isa, lanes, wide_planes, columns, lines = Isa.AVX512VNNI, 16, 1, 8, 8
 
     def zero(self, k: Emit) -> Any:
         """Int32 sums."""
@@ -77,7 +79,7 @@ class Avx2:
     products, so it stays within 16 * 15 * 127 = 30,480 < 32,767. Eight-bit weights go in as two planes of nibbles.
     """
 
-    isa, lanes, wide_planes, columns = Isa.AVX2, 8, 2, 4
+    isa, lanes, wide_planes, columns, lines = Isa.AVX2, 8, 2, 4, 2
 
     def zero(self, k: Emit) -> Any:
         """Int16 sums of pairs."""
@@ -96,7 +98,7 @@ class Avx2:
 class Portable:
     """Generic vector IR that every target of LLVM lowers; int32 sums."""
 
-    isa, lanes, wide_planes, columns = Isa.PORTABLE, 8, 1, 4
+    isa, lanes, wide_planes, columns, lines = Isa.PORTABLE, 8, 1, 4, 1
 
     def zero(self, k: Emit) -> Any:
         """Int32 sums."""
@@ -119,7 +121,7 @@ class Portable:
 class EmulatedVnni(Portable):
     """The shape of `Vnni` (16 rows a vector, 8 columns) with `Portable` arithmetic: tests run VNNI's kernels through it anywhere."""
 
-    lanes, columns = 16, 8
+    lanes, columns, lines = 16, 8, 8
 
 
 VERSIONS: dict[Isa, Dot] = {Isa.AVX512VNNI: Vnni(), Isa.AVX2: Avx2(), Isa.PORTABLE: Portable()}

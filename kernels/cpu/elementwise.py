@@ -1,6 +1,6 @@
 """RMSNorm, quantisation of activations, SwiGLU, RoPE, embedding rows and a fast exponential.
 
-Layout  Rows of float32; a quantised row as layouts.ActivationLayout says. Vectors have 8 lanes on every machine, so that
+Layout  Rows of float32; a quantised row is records of layouts.ACT_RECORD bytes. Vectors have 8 lanes on every machine, so that
         sums are formed in the same order everywhere.
 Thread  One call handles one row (RMSNorm, quantise, embed), one block of 32 (SwiGLU) or one head (RoPE).
 Sums    Mean square: 4 chains of 8 lanes, folded by halves. float32.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..layouts import BLOCK, LINE, RECORD_BYTES, TILE_ROWS, ZERO_POINT, Kind
+from ..layouts import ACT_RECORD, ACT_SCALE, ACT_SUM, ACT_WEIGHTED, BLOCK, LINE, RECORD_BYTES, TILE_ROWS, ZERO_POINT, Kind
 from .emit import F16, F32, I8, I32, I64, vector
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def exp(k: Emit, x: Any) -> Any:
     return k.b.select(tiny, k.all(REAL, 0.0), value)
 
 
-def _quantise_block(k: Emit, values: list[Any], to: Any, meta: Any, scale_bytes: Any) -> None:
-    """Writes 32 values as int8 with scale, scale * sum and sum.
+def _quantise_block(k: Emit, values: list[Any], to: Any) -> None:
+    """Writes one record of 32 values.
 
     The largest magnitude is found on the bits as integers, where NaN is above infinity: NaN in gives a NaN scale out.
     """
@@ -75,21 +75,19 @@ def _quantise_block(k: Emit, values: list[Any], to: Any, meta: Any, scale_bytes:
         total = k.b.add(total, whole)
         k.store(k.at(to, part * LANES), k.b.trunc(whole, vector(I8, LANES)))
     count = k.fold(total, k.b.add)
-    k.store(meta, scale)
-    k.store(k.at(meta, scale_bytes), k.b.fmul(scale, k.b.sitofp(count, F32)))
-    k.store(k.at(meta, scale_bytes, scale_bytes), count)
+    k.store(k.at(to, ACT_SCALE), scale)
+    k.store(k.at(to, ACT_WEIGHTED), k.b.fmul(scale, k.b.sitofp(count, F32)))
+    k.store(k.at(to, ACT_SUM), count)
 
 
 def _quantise_row(k: Emit, act: Any, plain: Any, blocks: Any, values: Callable[[Any], list[Any]]) -> None:
     """Quantises a row block by block; also keeps it as float32 unless `plain` is 0."""
-    width, scale_bytes = k.times(blocks, BLOCK), k.times(blocks, 4)
     with k.loop(blocks) as block:
         row = values(block)
         with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
             for part, value in enumerate(row):
                 k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
-        meta = k.at(act, width, k.times(block, 4))
-        _quantise_block(k, row, k.at(act, k.times(block, BLOCK)), meta, scale_bytes)
+        _quantise_block(k, row, k.at(act, k.times(block, ACT_RECORD)))
 
 
 def _block_of(k: Emit, base: Any, block: Any) -> list[Any]:
@@ -120,7 +118,7 @@ def quantise(k: Emit, x: Any, act: Any, plain: Any, blocks: Any) -> None:
     _quantise_row(k, act, plain, blocks, lambda block: _block_of(k, x, block))
 
 
-def swiglu_quantise(k: Emit, gate: Any, distance: Any, act: Any, plain: Any, blocks: Any, block: Any) -> None:
+def swiglu_quantise(k: Emit, gate: Any, distance: Any, act: Any, plain: Any, block: Any) -> None:
     """Quantises block `block` of silu(gate) * up, silu(x) = x / (1 + exp(-x)).
 
     Four runs of 16 values lie `distance` bytes apart: gate, gate, up, up, as four tiles leave them.
@@ -136,9 +134,7 @@ def swiglu_quantise(k: Emit, gate: Any, distance: Any, act: Any, plain: Any, blo
     with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
         for part, value in enumerate(values):
             k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
-    scale_bytes = k.times(blocks, 4)
-    meta = k.at(act, k.times(blocks, BLOCK), k.times(block, 4))
-    _quantise_block(k, values, k.at(act, k.times(block, BLOCK)), meta, scale_bytes)
+    _quantise_block(k, values, k.at(act, k.times(block, ACT_RECORD)))
 
 
 def rope(k: Emit, x: Any, table: Any, half: Any, out: Any, width: Any, scale: Any) -> None:

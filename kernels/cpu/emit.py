@@ -90,6 +90,11 @@ class Emit:
         """Writes one value."""
         self.b.store(value, self.b.inttoptr(address, value.type.as_pointer()), align=align)
 
+    def prefetch(self, address: Any) -> None:
+        """Asks for a cache line that will be read soon."""
+        pointer = self.b.inttoptr(address, I8.as_pointer())
+        self.call("llvm.prefetch.p0", ir.VoidType(), pointer, self.i32(0), self.i32(3), self.i32(1))
+
     # arithmetic
 
     def call(self, name: str, result: Any, *args: Any) -> Any:
@@ -165,6 +170,9 @@ class Emit:
 
     @contextmanager
     def loop(self, count: Any) -> Iterator[Any]:
-        """Runs the body for an i64 index from 0 below `count`."""
+        """Runs the body for an i64 index from 0 below `count`; a constant 1 makes no loop."""
+        if isinstance(count, ir.Constant) and count.constant == 1:
+            yield self.i64(0)
+            return
         with cgutils.for_range(self.b, count, intp=I64) as around:
             yield around.index

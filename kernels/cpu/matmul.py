@@ -2,7 +2,7 @@
 
 Layout  A tile is `blocks` records (layouts.RECORD_BYTES): float16 scales[16] (and minima[16] for Q4_1), then lines of 64
         bytes: 16 rows x 4 weights. A 4-bit line holds columns 4j..4j+3 in its low and 16+4j.. in its high nibbles.
-        An activation column is int8[K], float32 scale[K/32], float32 scale*sum[K/32], int32 sum[K/32].
+        An activation column is K/32 records of layouts.ACT_RECORD bytes.
 Thread  One call computes 16 rows x C columns over all K; lane r of a vector is row r of the tile.
 Sums    Integers inside a block of 32 (exact), then per block in ascending order, in float32:
             sum = fma(dot - zero * sum_a, scale_w * scale_a, sum);  Q4_1 also  sum = fma(min_w, scale*sum_a, sum)
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..layouts import BLOCK, LINE, RECORD_BYTES, TILE_ROWS, ZERO_POINT, Kind
+from ..layouts import ACT_RECORD, ACT_SCALE, ACT_SUM, ACT_WEIGHTED, LINE, RECORD_BYTES, TILE_ROWS, ZERO_POINT, Kind
 from .emit import F16, F32, I8, I32, vector
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .emit import Emit
 
 QUANTISED = (Kind.Q4_1, Kind.Q4_0, Kind.Q8_0)
+PREFETCH_BYTES = 1536
+"""How far ahead packed weights are asked for: hides the memory's latency, which the core's own prefetcher does not."""
 GROUPS = 8
 """Groups of 4 columns in a block."""
 
@@ -44,29 +46,27 @@ def _header(kind: Kind) -> int:
 
 
 class _Reader:
-    """Gives the unsigned byte vectors of one record, group by group.
+    """Gives the unsigned byte vectors of one record, line by line.
 
     Attributes:
-        steps: Lines to read; one line yields one or two (group, plane) entries.
+        steps: Lines of one plane.
     """
 
     def __init__(self, k: Emit, dot: Dot, kind: Kind, lines: Any, *, unpacked: bool) -> None:
         self.k, self.dot, self.kind, self.lines, self.unpacked = k, dot, kind, lines, unpacked
         self.steps = GROUPS if unpacked or kind is Kind.Q8_0 else GROUPS // 2
 
-    def _raw(self, line: int, part: int) -> Any:
-        size = LINE * self.dot.lanes // TILE_ROWS
-        return self.k.load(self.k.at(self.lines, line * LINE + part * size), vector(I8, size))
-
-    def entries(self, step: int, part: int, plane: int) -> list[tuple[int, Any]]:
-        """The (group of 4 columns, weights) that line `step` holds for one plane."""
-        k = self.k
-        if self.unpacked:
-            return [(step, self._raw(step + GROUPS * plane, part))]
-        raw = self._raw(step, part)
+    def line(self, step: Any, plane: int) -> list[tuple[int, list[Any]]]:
+        """What line `step` (an i64) holds of a plane: pairs of (first group - step, one vector a part)."""
+        k, size = self.k, LINE * self.dot.lanes // TILE_ROWS
+        shift = GROUPS * plane * LINE if self.unpacked else 0
+        at = k.at(self.lines, k.times(step, LINE), shift)
+        raw = [k.load(k.at(at, part * size), vector(I8, size)) for part in range(TILE_ROWS // self.dot.lanes)]
+        if self.unpacked or (self.kind is Kind.Q8_0 and self.dot.wide_planes == 1):
+            return [(0, raw)]
         if self.kind is Kind.Q8_0:
-            return [(step, raw if self.dot.wide_planes == 1 else nibble(k, raw, plane))]
-        return [(step, nibble(k, raw, 0)), (step + GROUPS // 2, nibble(k, raw, 1))]
+            return [(0, [nibble(k, part, plane) for part in raw])]
+        return [(GROUPS // 2 * high, [nibble(k, part, high) for part in raw]) for high in range(2)]
 
 
 def nibble(k: Emit, raw: Any, high: int) -> Any:
@@ -88,14 +88,14 @@ def tile_kernel(dot: Dot, kind: Kind, columns: int, *, unpacked: bool) -> Callab
         for _ in range(columns - 1):
             bases.append(k.at(bases[-1], stride))
         sums = [[k.var(k.all(real, 0.0)) for _ in parts] for _ in range(columns)]
-        width = k.times(blocks, BLOCK)
-        scale_bytes = k.times(blocks, 4)
         with k.loop(blocks) as block:
             record = k.at(tile, k.times(block, RECORD_BYTES[kind]))
             at_lines = k.at(lines, k.times(block, unpacked_record(dot, kind))) if unpacked else k.at(record, _header(kind))
             reader = _Reader(k, dot, kind, at_lines, unpacked=unpacked)
-            here = [k.at(base, k.times(block, BLOCK)) for base in bases]
-            meta = [k.at(base, width, k.times(block, 4)) for base in bases]
+            here = [k.at(base, k.times(block, ACT_RECORD)) for base in bases]
+            if not unpacked:
+                for line in range(RECORD_BYTES[kind] // LINE):
+                    k.prefetch(k.at(record, PREFETCH_BYTES + line * LINE))
             totals = _block_sums(k, dot, reader, here)
             for part in parts:
                 scales = k.b.fpext(k.load(k.at(record, part * 2 * dot.lanes), vector(F16, dot.lanes)), real)
@@ -105,14 +105,14 @@ def tile_kernel(dot: Dot, kind: Kind, columns: int, *, unpacked: bool) -> Callab
                     minima = k.b.fpext(k.load(at, vector(F16, dot.lanes)), real)
                 for column in range(columns):
                     total = totals[column][part]
-                    scale = k.splat(k.load(meta[column], F32), dot.lanes)
+                    scale = k.splat(k.load(k.at(here[column], ACT_SCALE), F32), dot.lanes)
                     sum_ = k.get(sums[column][part])
                     if ZERO_POINT[kind]:
-                        zero = k.b.mul(k.load(k.at(meta[column], scale_bytes, scale_bytes), I32), k.i32(ZERO_POINT[kind]))
+                        zero = k.b.mul(k.load(k.at(here[column], ACT_SUM), I32), k.i32(ZERO_POINT[kind]))
                         total = k.b.sub(total, k.splat(zero, dot.lanes))
                     sum_ = k.fma(k.b.sitofp(total, real), k.b.fmul(scales, scale), sum_)
                     if minima is not None:
-                        weighted = k.splat(k.load(k.at(meta[column], scale_bytes), F32), dot.lanes)
+                        weighted = k.splat(k.load(k.at(here[column], ACT_WEIGHTED), F32), dot.lanes)
                         sum_ = k.fma(minima, weighted, sum_)
                     k.set(sums[column][part], sum_)
         for column in range(columns):
@@ -123,22 +123,28 @@ def tile_kernel(dot: Dot, kind: Kind, columns: int, *, unpacked: bool) -> Callab
 
 
 def _block_sums(k: Emit, dot: Dot, reader: _Reader, columns: list[Any]) -> list[list[Any]]:
-    """Integer dot products of one record: [column][part] -> <lanes x i32>."""
+    """Integer dot products of one record: [column][part] -> <lanes x i32>.
+
+    More than a few sums at a time go through a loop that LLVM must not unroll: given the whole block at once, it reorders
+    the products and spills what it then cannot keep in registers.
+    """
     parts = range(TILE_ROWS // dot.lanes)
-    count = planes(dot, reader.kind)
     result: list[list[Any]] = [[None for _ in parts] for _ in columns]
-    for plane in range(count):
-        running = [[dot.zero(k) for _ in parts] for _ in columns]
-        for step in range(reader.steps):
-            lines = [reader.entries(step, part, plane) for part in parts]
-            for entry, (group, _) in enumerate(lines[0]):
-                for column, base in enumerate(columns):
-                    four = k.load(k.at(base, 4 * group), I32)
-                    for part in parts:
-                        running[column][part] = dot.accumulate(k, running[column][part], lines[part][entry][1], four)
+    for plane in range(planes(dot, reader.kind)):
+        running = [[k.var(dot.zero(k)) for _ in parts] for _ in columns]
+        inner = min(reader.steps, dot.lines if len(columns) > 1 else GROUPS)
+        with k.loop(k.i64(reader.steps // inner)) as outer:
+            for line in range(inner):
+                step = k.at(k.times(outer, inner), line)
+                for skip, weights in reader.line(step, plane):
+                    for column, base in enumerate(columns):
+                        four = k.load(k.at(base, k.times(step, 4), 4 * skip), I32)
+                        for part in parts:
+                            slot = running[column][part]
+                            k.set(slot, dot.accumulate(k, k.get(slot), weights[part], four))
         for column in range(len(columns)):
             for part in parts:
-                total = dot.finish(k, running[column][part], 16 if plane else 1)
+                total = dot.finish(k, k.get(running[column][part]), 16 if plane else 1)
                 before = result[column][part]
                 result[column][part] = total if before is None else k.b.add(before, total)
     return result

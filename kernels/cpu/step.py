@@ -333,7 +333,7 @@ def build_entry(dot: Dot) -> Entry:
             for column in range(count):
                 act = hidden + (first + column) * load(context + c_hid_stride)
                 copy = 0 if hidden_plain == 0 else hidden_plain + (first + column) * load(context + c_hid_plain_stride)
-                swiglu_quantise(out + LINE * column, STRIP * LINE, act, copy, load(context + c_hidden), unit)
+                swiglu_quantise(out + LINE * column, STRIP * LINE, act, copy, unit)
             first += count
 
     @function
