@@ -14,7 +14,7 @@ from __future__ import annotations
 import mmap
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,9 +31,9 @@ from .loaded import LoadedModel, LoadReport
 from .vocabulary import end_ids, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from ...kernels.backend import Backend, Model, ModelBuilder
+    from ...kernels.backend import Backend, ModelBuilder
     from ...sandbox import Vocabulary
     from ...signing import VerifiedBundle, VerifiedPlugin, VerifiedWeights
     from ..config import EngineConfig
@@ -100,10 +100,14 @@ def load(
         parsed = time.perf_counter()
         workers = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="load-plugins"))
         pending = workers.submit(_load_plugins, chosen, sandbox, words)
-        builder = backend.builder(described.spec, threads=config.backend_threads)
+        with _refusals("model"):
+            builder = backend.builder(described.spec, threads=config.backend_threads)
         _pack(described, weights, builder, progress)
         packed = time.perf_counter()
-        model = _finish(builder, size, config)
+        with _refusals("model"):
+            model = builder.finish(
+                kv_blocks=size.blocks, max_tokens=config.step_tokens, max_sequences=config.max_sequences
+            )
         on_failure = stack.enter_context(ExitStack())
         on_failure.callback(model.close)
         finished = time.perf_counter()
@@ -145,10 +149,8 @@ def _pack(
         info = place.tensor
         raw = np.frombuffer(weights.data, np.uint8, info.stop - info.start, info.start)
         raw.flags.writeable = False
-        try:
+        with _refusals(info.name):
             builder.put(place.role, place.layer, Tensor(info.name, place.format, info.shape, raw))
-        except KernelError as error:
-            raise WeightsError(info.name, str(error), "use a model that the backend can run") from error
         del raw
         weights.release(released, info.stop)
         released = info.stop // mmap.PAGESIZE * mmap.PAGESIZE  # the page that the next tensor shares stays
@@ -156,11 +158,13 @@ def _pack(
             progress(info.stop, described.places[-1].tensor.stop)
 
 
-def _finish(builder: ModelBuilder, size: KvSize, config: EngineConfig) -> Model:
+@contextmanager
+def _refusals(where: str) -> Iterator[None]:
+    """Gives what the backend refuses a code, a place and a remedy."""
     try:
-        return builder.finish(kv_blocks=size.blocks, max_tokens=config.step_tokens, max_sequences=config.max_sequences)
+        yield
     except KernelError as error:
-        raise WeightsError("model", str(error), "use a model that the backend can run") from error
+        raise WeightsError(where, str(error), "use a model that the backend can run") from error
 
 
 def _choose_plugins(bundle: VerifiedBundle) -> tuple[VerifiedPlugin, list[VerifiedPlugin]]:

@@ -36,6 +36,8 @@ class RecordingBackend:
         self.memory_bytes = {"weights": 1}
 
     def builder(self, spec, *, threads):
+        if self.fail_at == "builder":
+            raise FormatError("expected another width")
         self.spec, self.threads = spec, threads
         return self
 
@@ -170,6 +172,7 @@ def test_closing_is_passed_on(raw):
             WeightsError,
             "blk.0.ffn_up.weight: expected another shape",
         ),
+        (RecordingBackend("builder"), FakePlugins(), WeightsError, "E_GGUF model: expected another width"),
         (RecordingBackend("finish"), FakePlugins(), WeightsError, "expected a tensor"),
         (RecordingBackend(), FakePlugins(fail=True), HostError, "expected a good guest"),
     ],
