@@ -89,6 +89,8 @@ def _memory(module: Module, limits: Limits) -> None:
     if minimum != maximum:
         shown = "none" if maximum is None else maximum
         raise MalformedError(f"expected a memory of fixed size, got minimum {minimum} and maximum {shown} pages", "1.5")
+    if minimum == 0:
+        raise MalformedError("expected a memory of at least one page, got none", "1.5")
     if minimum * WASM_PAGE > limits.memory_bytes:
         raise MalformedError(
             f"expected at most {limits.memory_bytes} bytes of memory, got {minimum * WASM_PAGE}", "1.5"

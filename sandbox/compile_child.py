@@ -1,4 +1,6 @@
-"""The child process that compiles a module (README §2). Run by path, never imported: `python -I compile_child.py`.
+"""The child process that compiles a module (README §2).
+
+Run by path, so that it imports nothing of this package: `python -I compile_child.py`.
 
 Standard input: one line of JSON, {"settings": {…}, "limits": {…}}, then the module's bytes. Standard output: the
 compiled module. Exit code 0, or 1 with one line on standard error. Limits are set before the module is read.

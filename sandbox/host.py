@@ -10,7 +10,8 @@ One for each process. Loading is the way of README's picture: admission, first i
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import wasmtime
 
@@ -23,8 +24,8 @@ from .errors import AdmissionError, GuestError
 from .instance import Instance, Program
 from .layout import SamplerLayout, TokenizerLayout
 from .limits import Limits, OperatorLimits
-from .snapshot import take
-from .wasm_rewrite import with_global_exports, with_state
+from .snapshot import Snapshot, split, take
+from .wasm_rewrite import State, with_global_exports, with_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,13 +39,8 @@ if TYPE_CHECKING:
 
     Layout = TypeVar("Layout", SamplerLayout, TokenizerLayout)
 
-_SNAPSHOT_FORMAT = 1
+_SNAPSHOT_FORMAT = 2
 """Part of a snapshot's cache key: raise it when what is stored, or how it is made, changes."""
-
-
-class _Prepared(NamedTuple):
-    layout: bytes
-    compiled: bytes
 
 
 class Sandbox:
@@ -81,17 +77,16 @@ class Sandbox:
         Raises:
             AdmissionError: Naming the clause.
         """
-        stream = vocabulary.stream()
 
         def first_calls(instance: Instance) -> TokenizerLayout:
-            return tokenizer.load_vocabulary(instance, stream)
+            return tokenizer.load_vocabulary(instance, vocabulary.stream())
 
         def checks(instance: Instance, layout: TokenizerLayout) -> None:
             tokenizer.check_token_bytes(instance, layout, vocabulary)
 
-        prepared, limits = self._prepare(plugin, "tokenizer", vocabulary.digest(stream), first_calls, checks)
+        prepared, limits = self._prepare(plugin, "tokenizer", vocabulary.digest(), first_calls, checks)
         layout = TokenizerLayout(*abi.TOKENIZER_LAYOUT.unpack(prepared.layout))
-        program = self._program(plugin, limits, prepared.compiled)
+        program = replace(self._program(plugin, limits, prepared.compiled), patches=prepared.patches)
         return tokenizer.TokenizerPlugin(plugin.name, plugin.sha256, program, layout, vocabulary)
 
     def load_sampler(self, plugin: Plugin, vocab_size: int) -> sampler.SamplerPlugin:
@@ -106,7 +101,7 @@ class Sandbox:
         """
         prepared, limits = self._prepare(plugin, "sampler", b"", sampler.prepare, lambda _instance, _layout: None)
         layout = SamplerLayout(*abi.SAMPLER_LAYOUT.unpack(prepared.layout))
-        program = self._program(plugin, limits, prepared.compiled)
+        program = replace(self._program(plugin, limits, prepared.compiled), patches=prepared.patches)
         return sampler.SamplerPlugin(plugin.name, plugin.sha256, program, layout, vocab_size)
 
     def close(self) -> None:
@@ -128,7 +123,7 @@ class Sandbox:
         inputs: bytes,
         first_calls: Callable[[Instance], Layout],
         checks: Callable[[Instance, Layout], None],
-    ) -> tuple[_Prepared, Limits]:
+    ) -> tuple[Snapshot, Limits]:
         """Admission, then the snapshot: from the cache, or made anew.
 
         Args:
@@ -146,9 +141,9 @@ class Sandbox:
         size = abi.SAMPLER_LAYOUT.size if role == "sampler" else abi.TOKENIZER_LAYOUT.size
         cached = self._cache.get(key)
         if cached is not None:
-            return _Prepared(cached[:size], cached[size:]), limits
+            return Snapshot.unpack(cached, size), limits
         prepared = self._make(plugin, module, limits, first_calls, checks)
-        self._cache.put(key, prepared.layout + prepared.compiled)
+        self._cache.put(key, prepared.pack())
         return prepared, limits
 
     def _make(
@@ -158,7 +153,7 @@ class Sandbox:
         limits: Limits,
         first_calls: Callable[[Instance], Layout],
         checks: Callable[[Instance, Layout], None],
-    ) -> _Prepared:
+    ) -> Snapshot:
         first = self._program(plugin, limits, self._first_module(plugin.name, with_global_exports(module)))
         try:
             with Instance(first) as instance:
@@ -167,8 +162,9 @@ class Sandbox:
                 checks(instance, layout)
         except GuestError as error:
             raise refusal(plugin.name, "1.15", error.problem) from error
-        wasm = with_state(module, state, (abi.MEMORY, *abi.EXPORTS[plugin.role]))
-        return _Prepared(layout.pack(), self._compile(plugin.name, wasm))
+        image, patches = split(state.memory)
+        wasm = with_state(module, State(image, state.globals), (abi.MEMORY, *abi.EXPORTS[plugin.role]))
+        return Snapshot(layout.pack(), patches, self._compile(plugin.name, wasm))
 
     def _first_module(self, name: str, wasm: bytes) -> bytes:
         """Compiled code of the instrumented module: kept, because other vocabularies start from it too."""

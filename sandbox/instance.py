@@ -24,7 +24,7 @@ from .thread_stack import require_stack
 from .wasm_binary import MAX_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -46,6 +46,7 @@ class Program:
         prepared: The module with its (empty) imports resolved.
         limits: Effective limits.
         deadlines_ms: Milliseconds that a call of each exported function may take.
+        patches: Memory that each instance starts with besides the module's own (clause 5.5).
     """
 
     plugin: str
@@ -53,6 +54,7 @@ class Program:
     prepared: wasmtime.InstancePre
     limits: Limits
     deadlines_ms: Mapping[str, int]
+    patches: Sequence[tuple[int, bytes]] = ()
 
     @classmethod
     def load(cls, plugin: str, role: str, engine: Engine, compiled: bytes, limits: Limits) -> Program:
@@ -113,6 +115,8 @@ class Instance:
             self._store.set_epoch_deadline(deadline_ticks(program.limits.init_ms, program.engine.allowed.tick_ms))
             self._instance = program.prepared.instantiate(self._store)
             self.memory = self._open_memory()
+            for offset, run in program.patches:
+                self.memory.write(offset, run)
         except (wasmtime.WasmtimeError, wasmtime.Trap) as error:
             self._store.close()
             problem = f"could not start an instance: {_one_line(error)}"

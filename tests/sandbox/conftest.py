@@ -87,9 +87,7 @@ def _fields(text: str) -> list[str]:
 def wat_guest(role: str, text: str = "", **layout: int) -> bytes:
     own = set(re.findall(r'export "([^"]+)"', text))
     defaults = [
-        f
-        for f in _fields((HERE / f"{role}.wat").read_text())
-        if not own & set(re.findall(r'export "([^"]+)"', f))
+        f for f in _fields((HERE / f"{role}.wat").read_text()) if not own & set(re.findall(r'export "([^"]+)"', f))
     ]
     memory = [] if re.search(r"\(memory\s", text) else ['(memory (export "memory") 2 2)']
     parts = [text, *memory, *defaults, _layout_field(role, layout)]

@@ -60,7 +60,15 @@ def constants() -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("prefix", "enumeration"),
-    [("", abi.Status), ("ROW_", abi.RowFlag), ("", abi.Action), ("", abi.EncodeFlag), ("VOCAB_", abi.VocabTag), ("VOCAB_", abi.VocabFlag), ("TYPE_", abi.TokenType)],
+    [
+        ("", abi.Status),
+        ("ROW_", abi.RowFlag),
+        ("", abi.Action),
+        ("", abi.EncodeFlag),
+        ("VOCAB_", abi.VocabTag),
+        ("VOCAB_", abi.VocabFlag),
+        ("TYPE_", abi.TokenType),
+    ],
 )
 def test_constants_are_the_headers(prefix, enumeration):
     known = constants()

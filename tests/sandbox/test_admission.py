@@ -9,8 +9,8 @@ import pytest
 
 from sealhost.sandbox import AdmissionError, Limits, OperatorLimits
 from sealhost.sandbox.admission import REMEDIES, admit
-from sealhost.sandbox.wasm_reader import MalformedError, Reader
 from sealhost.sandbox.wasm_binary import parse
+from sealhost.sandbox.wasm_reader import MalformedError, Reader
 from sealhost.sandbox.wasm_rewrite import signed, unsigned
 
 HEADER = b"\0asm\1\0\0\0"
@@ -135,6 +135,10 @@ def test_every_kind_of_global_and_segment_that_compilers_write_is_admitted(build
     """
     module = admit(build_guest("sampler", text), EFFECTIVE, ALLOWED)
     assert [s.offset for s in module.segments] == [131070, None, 64]
+
+
+def test_import_section_that_imports_nothing_is_no_import():
+    assert parse(HEADER + section(2, b"\0")).functions == []
 
 
 def test_memory_limit_is_the_smaller_one_of_manifest_and_operator(build_guest, guest_limits):

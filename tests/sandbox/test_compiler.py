@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
+import json
 import os
+import resource
+import runpy
 import stat
 import time
 
 import pytest
 import wasmtime
 
-from sealhost.sandbox import AdmissionError, CompileLimits, OperatorLimits, Sandbox, SamplingParams
+from sealhost.sandbox import AdmissionError, CompileLimits, OperatorLimits, SamplingParams, Sandbox, abi, compile_child
 from sealhost.sandbox.cache import CodeCache
 from sealhost.sandbox.compiler import CompileError, compile_module
 from sealhost.sandbox.engine import Engine
@@ -32,6 +37,42 @@ def wasm_of(text: str) -> bytes:
 def test_child_compiles_what_this_engine_loads(fresh_engine):
     compiled = compile_module(wasm_of('(module (func (export "f")))'), fresh_engine.settings, CompileLimits())
     assert [e.name for e in wasmtime.Module.deserialize(fresh_engine.raw, compiled).exports] == ["f"]
+
+
+class Standard:
+    """Stands in for a standard stream."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.buffer = io.BytesIO(data)
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+@pytest.mark.parametrize(("text", "code"), [('(module (func (export "f")))', 0), ("(module (func (result i32)))", 1)])
+def test_childs_program_limits_itself_before_it_reads_the_module(text, code, fresh_engine, monkeypatch):
+    """The child's own code, run here with its limits recorded instead of set."""
+    header = json.dumps({"settings": fresh_engine.settings, "limits": dataclasses.asdict(CompileLimits())})
+    source, result, complaint = Standard(header.encode() + b"\n" + wasm_of(text)), Standard(), Standard()
+    limited = {}
+
+    def set_limit(number: int, pair: tuple[int, int]) -> None:
+        assert source.buffer.tell() == len(header) + 1
+        limited[number] = pair
+
+    for name, stream in (("stdin", source), ("stdout", result), ("stderr", complaint)):
+        monkeypatch.setattr(f"sys.{name}", stream)
+    monkeypatch.setattr("resource.setrlimit", set_limit)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(compile_child.__file__, run_name="__main__")
+    assert ended.value.code == code
+    assert limited[resource.RLIMIT_CPU] == (60, 60)
+    assert limited[resource.RLIMIT_AS] == (2 << 30, 2 << 30)
+    assert limited[resource.RLIMIT_CORE] == (0, 0)
+    assert set(limited) >= {resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE}
+    assert bool(result.buffer.getvalue()) == (code == 0)
+    assert ("type mismatch" in complaint.text) == (code == 1)
 
 
 def test_child_refuses_what_does_not_validate_with_the_validators_words(fresh_engine):
@@ -138,12 +179,27 @@ def test_code_that_is_authentic_but_not_for_this_engine_is_a_refusal(build_guest
 
 
 def test_code_with_other_exports_than_the_abi_is_a_refusal(build_guest, tmp_path, monkeypatch, fresh_engine):
-    other = wasmtime.Module(fresh_engine.raw, '(module (memory (export "memory") 1) (func (export "step")))').serialize()
+    other = wasmtime.Module(
+        fresh_engine.raw, '(module (memory (export "memory") 1) (func (export "step")))'
+    ).serialize()
     with Sandbox(cache_directory=tmp_path / "cache") as sandbox:
         monkeypatch.setattr("sealhost.sandbox.host.compile_module", lambda *_: bytes(other))
         with pytest.raises(AdmissionError, match="exports") as caught:
             sandbox.load_sampler(build_guest("sampler"), 260)
     assert caught.value.clause == "2.2"
+
+
+def test_code_without_a_memory_is_a_refusal(build_guest, tmp_path, monkeypatch, fresh_engine):
+    functions = " ".join(
+        f'(func (export "{name}") {"(param i32)" if name == "step" else ""} (result i32) (i32.const 0))'
+        for name in abi.EXPORTS["sampler"]
+    )
+    other = wasmtime.Module(fresh_engine.raw, f'(module (global (export "memory") i32 (i32.const 1)) {functions})')
+    with Sandbox(cache_directory=tmp_path / "cache") as sandbox:
+        monkeypatch.setattr("sealhost.sandbox.host.compile_module", lambda *_: bytes(other.serialize()))
+        with pytest.raises(AdmissionError, match="no memory is exported") as caught:
+            sandbox.load_sampler(build_guest("sampler"), 260)
+    assert caught.value.clause == "1.15"
 
 
 def test_sandbox_works_without_a_cache(build_guest):
@@ -229,7 +285,10 @@ def test_folder_that_cannot_be_made_means_no_cache(tmp_path):
     assert not CodeCache(tmp_path / "file" / "cache").usable
 
 
-@pytest.mark.parametrize(("value", "expected"), [("/x/y", "/x/y/sealhost/wasm"), ("", ".cache/sealhost/wasm"), ("relative", ".cache/sealhost/wasm")])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("/x/y", "/x/y/sealhost/wasm"), ("", ".cache/sealhost/wasm"), ("relative", ".cache/sealhost/wasm")],
+)
 def test_default_folder_follows_the_xdg_rules(value, expected, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", value)
     assert str(CodeCache.default_directory()).endswith(expected)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import resource
+import runpy
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 import wasmtime
 
-from sealhost.sandbox import GuestError, OperatorLimits, Sandbox, SamplingParams, SandboxError, binding
+from sealhost.sandbox import GuestError, OperatorLimits, SamplingParams, Sandbox, SandboxError, binding
 from sealhost.sandbox.engine import Ticker
 from sealhost.sandbox.instance import Instance
 from sealhost.sandbox.limits import deadline_ticks
@@ -43,7 +44,9 @@ def kind_of_failure(sampler) -> str:
     return caught.value.kind
 
 
-@pytest.mark.parametrize(("milliseconds", "tick", "ticks"), [(1, 5, 2), (5, 5, 2), (6, 5, 3), (100, 5, 21), (1, 1000, 2), (0.5, 1, 2)])
+@pytest.mark.parametrize(
+    ("milliseconds", "tick", "ticks"), [(1, 5, 2), (5, 5, 2), (6, 5, 3), (100, 5, 21), (1, 1000, 2), (0.5, 1, 2)]
+)
 def test_deadline_is_never_early_and_at_least_two_ticks(milliseconds, tick, ticks):
     assert deadline_ticks(milliseconds, tick) == ticks
 
@@ -191,12 +194,11 @@ def test_stack_that_cannot_be_read_is_trusted(monkeypatch):
 
 
 def resident_bytes() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_hundreds_of_failures_leave_nothing_behind(sandbox, build_guest):
@@ -273,7 +275,9 @@ with Sandbox(limits, cache_directory=Path({str(sandbox_cache)!r})) as sandbox:
         session.logits[4] = 1
         print(len(live), session.step().token)
 """
-    script = script.replace("limits: Limits = Limits()", "limits: object = Limits").replace("class Limits:", "class Limits:")
+    script = script.replace("limits: Limits = Limits()", "limits: object = Limits").replace(
+        "class Limits:", "class Limits:"
+    )
     done = subprocess.run([sys.executable, "-c", script], check=False, cwd="/", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *refused, last = done.stdout.splitlines()
@@ -293,6 +297,11 @@ def test_public_call_does_the_same_as_the_private_one(sandbox, build_guest, monk
     assert tokenizer.encode("ok", add_special=False, parse_special=False) == [111, 107]
 
 
+def test_binding_without_its_private_side_is_noticed(monkeypatch):
+    monkeypatch.delattr("wasmtime._bindings._wasmtime_func_call_unchecked")
+    assert runpy.run_path(binding.__file__)["AVAILABLE"] is False
+
+
 def test_private_side_of_the_binding_is_there():
     assert binding.AVAILABLE  # when a new release lacks it, steps cost five times as much: look at binding.py
 
@@ -310,6 +319,21 @@ def test_call_that_cannot_be_made_is_an_error_of_its_guest(sandbox, build_guest,
             session.step()
         with pytest.raises(SandboxError, match="failed"):
             session.step()
+
+
+def test_trap_without_a_code_is_told_in_its_own_words(sandbox, build_guest, monkeypatch):
+    def trapping(*_arguments):
+        def call(*_arguments):
+            raise wasmtime.Trap("made by hand")
+
+        return call
+
+    monkeypatch.setattr("sealhost.sandbox.instance.bind", trapping)
+    with (
+        load(sandbox, build_guest).session(SamplingParams(), []) as session,
+        pytest.raises(GuestError, match="step trapped: made by hand"),
+    ):
+        session.step()
 
 
 def test_native_error_becomes_an_exception(sandbox, build_guest, monkeypatch):
@@ -341,12 +365,15 @@ def test_memory_is_checked_at_both_ends():
     memory.write(0, b"\xff")
     assert backing[0] == 255
     memory.close()
-    for use in (lambda: memory.view, lambda: memory.base(), lambda: memory.read(0, 1), lambda: memory.write(0, b"x")):
+    for use in (lambda: memory.view, memory.base, lambda: memory.read(0, 1), lambda: memory.write(0, b"x")):
         with pytest.raises(SandboxError, match="closed"):
             use()
 
 
-@pytest.mark.parametrize(("changes", "words"), [({"step_ms": 0}, "step_ms"), ({"memory_bytes": 1 << 32}, "memory_bytes"), ({"tick_ms": -1}, "tick_ms")])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"step_ms": 0}, "step_ms"), ({"memory_bytes": 1 << 32}, "memory_bytes"), ({"tick_ms": -1}, "tick_ms")],
+)
 def test_limits_out_of_range_are_refused_by_name(changes, words):
     with pytest.raises(SandboxError, match=words):
         OperatorLimits(**changes)

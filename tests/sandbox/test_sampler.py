@@ -42,7 +42,9 @@ def echo_guest(area: str) -> str:
 
 def echoed(sandbox, build_guest, area, params, prompt, **session):
     _, size = ECHO[area]
-    with sandbox.load_sampler(build_guest("sampler", echo_guest(area)), VOCABULARY).session(params, prompt, **session) as s:
+    with sandbox.load_sampler(build_guest("sampler", echo_guest(area)), VOCABULARY).session(
+        params, prompt, **session
+    ) as s:
         return bytes(s.step().token for _ in range(size))
 
 
@@ -101,7 +103,9 @@ def test_flags_say_new_then_accept_then_nothing(sandbox, build_guest):
 
 
 def test_history_grows_by_what_is_accepted_and_randomness_follows(sandbox, build_guest):
-    text = answering(1, "(i32.store (i32.const 8328) (i32.load offset=8444 (i32.shl (i32.load (i32.const 8228)) (i32.const 2))))")
+    text = answering(
+        1, "(i32.store (i32.const 8328) (i32.load offset=8444 (i32.shl (i32.load (i32.const 8228)) (i32.const 2))))"
+    )
     with sandbox.load_sampler(build_guest("sampler", text), VOCABULARY).session(SamplingParams(), [11]) as session:
         for token in (12, 13, 14):
             session.accept(token)
@@ -109,7 +113,9 @@ def test_history_grows_by_what_is_accepted_and_randomness_follows(sandbox, build
 
 
 def test_stop_ends_the_choice(sandbox, build_guest):
-    with sandbox.load_sampler(build_guest("sampler", answering(6)), VOCABULARY).session(SamplingParams(), []) as session:
+    with sandbox.load_sampler(build_guest("sampler", answering(6)), VOCABULARY).session(
+        SamplingParams(), []
+    ) as session:
         assert session.step() == Decision(None, stop=True)
 
 
@@ -117,7 +123,9 @@ def test_stop_ends_the_choice(sandbox, build_guest):
 def test_pass_and_edited_go_through_the_hosts_sampler(action, sandbox, build_guest):
     params = SamplingParams(temperature=0.8, top_p=0.9, presence_penalty=1.0, seed=5)
     edit = "(f32.store (i32.const 4100) (f32.const 3))" if action == 3 else ""
-    with sandbox.load_sampler(build_guest("sampler", answering(action, edit)), VOCABULARY).session(params, [1, 2], choice=1) as session:
+    with sandbox.load_sampler(build_guest("sampler", answering(action, edit)), VOCABULARY).session(
+        params, [1, 2], choice=1
+    ) as session:
         logits = np.random.default_rng(1).normal(size=VOCABULARY).astype(np.float32)
         history = [1, 2]
         for _ in range(20):
@@ -146,7 +154,9 @@ def test_edited_nan_is_invalid_but_the_models_own_nan_is_skipped(sandbox, build_
 
 
 def test_row_without_a_candidate_is_empty_when_the_host_samples(sandbox, build_guest):
-    with sandbox.load_sampler(build_guest("sampler", answering(2)), VOCABULARY).session(SamplingParams(), []) as session:
+    with sandbox.load_sampler(build_guest("sampler", answering(2)), VOCABULARY).session(
+        SamplingParams(), []
+    ) as session:
         session.logits[:] = -math.inf
         with pytest.raises(GuestError, match="the logits") as caught:
             session.step()
@@ -156,9 +166,9 @@ def test_row_without_a_candidate_is_empty_when_the_host_samples(sandbox, build_g
 def test_guests_own_words_are_shown_escaped(sandbox, build_guest):
     text = """(data (i32.const 10240) "bad \\1b[31m config")
       (func (export "step") (param i32) (result i32) (i32.const -0x40000001))"""
-    with sandbox.load_sampler(build_guest("sampler", text), VOCABULARY).session(SamplingParams(), []) as session:
-        with pytest.raises(GuestError) as caught:
-            session.step()
+    sampler = sandbox.load_sampler(build_guest("sampler", text), VOCABULARY)
+    with sampler.session(SamplingParams(), []) as session, pytest.raises(GuestError) as caught:
+        session.step()
     assert caught.value.kind == "error"
     assert caught.value.plugin == "guest"
     assert 'ERROR_CONFIG: "bad \\x1b[31m config"' in str(caught.value)

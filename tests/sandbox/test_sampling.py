@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sealhost.sandbox import SandboxError, SamplingParams
+from sealhost.sandbox import SamplingParams, SandboxError
 from sealhost.sandbox.randomness import draw, unit
 from sealhost.sandbox.sampling import EmptyError, processed, sample
 
@@ -63,7 +63,13 @@ def test_row_that_the_bias_empties_is_empty():
 @pytest.mark.parametrize("logits", [row(10, 0, -10), row(1e4, -1e4), row(3e38, -3e38), row(INF, 0)])
 @pytest.mark.parametrize(
     "params",
-    [{"temperature": 1e-4}, {"top_p": 1e-4}, {"temperature": 1e-4, "top_p": 1e-4}, {"temperature": 1e-44}, {"min_p": 1}],
+    [
+        {"temperature": 1e-4},
+        {"top_p": 1e-4},
+        {"temperature": 1e-4, "top_p": 1e-4},
+        {"temperature": 1e-44},
+        {"min_p": 1},
+    ],
 )
 def test_tiny_parameters_choose_the_likeliest_and_never_nan(logits, params):  # R32
     assert support(logits, SamplingParams(**params)) == [0]
@@ -130,9 +136,9 @@ def test_parameters_are_rounded_to_float32_as_the_row_carries_them():
 
 def test_drawn_frequencies_follow_the_softmax():
     logits = np.log(row(0.6, 0.3, 0.1))
-    words = [draw(1, 0, position)[0] for position in range(20_000)]
+    words = [draw(1, 0, position)[0] for position in range(8_000)]
     counts = np.bincount([sample(logits, SamplingParams(), NONE, 0, w) for w in words], minlength=3)
-    assert np.abs(counts / 20_000 - [0.6, 0.3, 0.1]).max() < 0.01
+    assert np.abs(counts / 8_000 - [0.6, 0.3, 0.1]).max() < 0.02
 
 
 def test_temperature_flattens_and_sharpens():

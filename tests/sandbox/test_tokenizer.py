@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -113,17 +114,34 @@ def test_vocabulary_stream_follows_the_header(byte_vocabulary):
     assert tokens[4:264] == vocabulary.types.tobytes()
     offsets = np.frombuffer(tokens, "<u4", 261, 4 + 260 + 1040)
     texts = tokens[4 + 260 + 1040 + 4 * 261 :]
-    assert [texts[a:b] for a, b in zip(offsets, offsets[1:], strict=False)] == list(vocabulary.texts)
+    assert [texts[a:b] for a, b in pairwise(offsets)] == list(vocabulary.texts)
     assert sections[VocabTag.MERGES] == struct.pack("<III", 1, 0, 3) + b"a b"
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"bos": 260}, {"eos": -2}, {"unknown": 1000}, {"types": np.zeros(3, np.uint8)}, {"scores": np.zeros(3, np.float32)}, {"token_bytes": ()}],
+    [
+        {"bos": 260},
+        {"eos": -2},
+        {"unknown": 1000},
+        {"types": np.zeros(3, np.uint8)},
+        {"scores": np.zeros(3, np.float32)},
+        {"token_bytes": ()},
+    ],
 )
 def test_vocabulary_that_does_not_add_up_is_refused(changes, byte_vocabulary):
     with pytest.raises(SandboxError, match="vocabulary"):
         dataclasses.replace(byte_vocabulary, **changes)
+
+
+def test_column_that_32_bits_cannot_index_is_refused(byte_vocabulary):
+    class Huge(bytes):
+        def __len__(self) -> int:
+            return 1 << 31
+
+    texts = (*byte_vocabulary.texts[:-2], Huge(b"a"), Huge(b"b"))
+    with pytest.raises(SandboxError, match="4 GiB"):
+        dataclasses.replace(byte_vocabulary, texts=texts).stream()
 
 
 def test_host_table_that_differs_from_the_guests_is_a_refusal(sandbox, build_guest, byte_vocabulary):

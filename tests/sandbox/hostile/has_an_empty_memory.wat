@@ -1,0 +1,3 @@
+;; expect: 1.5
+;; role: sampler
+(memory (export "memory") 0 0)
