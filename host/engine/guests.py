@@ -12,7 +12,8 @@ Example:
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+import threading
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...signing.errors import Code, SealhostError
@@ -81,22 +82,64 @@ class Drawn(NamedTuple):
 Answer = Opened | Drawn | SealhostError
 
 
-class _Call(NamedTuple):
-    sequence: Sequence
-    future: Future[Opened | Drawn]
+class _Round:
+    """Calls that were handed to the workers together: the last to finish opens the gate, so the engine wakes once."""
+
+    __slots__ = ("_guard", "_left", "gate")
+
+    def __init__(self, calls: int) -> None:
+        self._left = calls
+        self._guard = threading.Lock()
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+    def finished_one(self) -> None:
+        with self._guard:
+            self._left -= 1
+            if self._left == 0:
+                self.gate.release()
+
+
+class _Call:
+    """One call into a guest; `answer` is None until it has come."""
+
+    __slots__ = ("_round", "_work", "answer", "late", "sequence")
+
+    def __init__(self, sequence: Sequence, work: Callable[[], Opened | Drawn]) -> None:
+        self.sequence = sequence
+        self.answer: Answer | None = None
+        self.late = False
+        self._work = work
+        self._round: _Round | None = None
+
+    def join(self, round_: _Round) -> None:
+        self._round = round_
+
+    def run(self) -> None:
+        try:
+            self.answer = self._work()
+        except SealhostError as error:
+            self.answer = error
+        except Exception as error:  # noqa: BLE001 — clause 2.7: whatever it is, it concerns this request alone
+            self.answer = InternalError("sampler", f"expected an answer, got {type(error).__name__}: {error}")
+            self.answer.__cause__ = error
+        if self._round is not None:
+            self._round.finished_one()
 
 
 class GuestCalls:
     """Calls into guests that are under way.
 
     Args:
-        threads: Worker threads.
+        threads: Worker threads beside those that late guests occupy; they start when they are needed.
         wake: Called, on a worker's thread, when a guest answers after the grace.
     """
 
     def __init__(self, threads: int, wake: Callable[[], None]) -> None:
-        self._workers = ThreadPoolExecutor(threads, thread_name_prefix="sampler-guest")
+        self._count = threads
         self._wake = wake
+        self._threads: list[threading.Thread] = []
+        self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
         self._fresh: list[_Call] = []
         self._late: list[_Call] = []
 
@@ -107,32 +150,62 @@ class GuestCalls:
 
     @property
     def answered(self) -> bool:
-        """Whether `collect` would find an answer."""
-        return any(call.future.done() for call in self._late)
+        """Whether a late guest has answered, so that `collect` would find something."""
+        return any(call.answer is not None for call in self._late)
 
     def start(self, sequence: Sequence, work: Callable[[], Opened | Drawn], *, alone: bool) -> None:
-        """Starts a call for a sequence that has none; runs it here and now when nobody else could be held up."""
-        sequence.busy = True
-        future = _run_here(work) if alone else self._workers.submit(work)
-        self._fresh.append(_Call(sequence, future))
+        """Starts a call for a sequence that has none.
 
-    def collect(self, grace: float | None = GUEST_GRACE_SECONDS) -> list[tuple[Sequence, Answer]]:
+        It runs on a worker from the next `collect` on; `alone`, when nobody else could be held up, here and now.
+        """
+        sequence.busy = True
+        call = _Call(sequence, work)
+        self._fresh.append(call)
+        if alone:
+            call.run()
+
+    def collect(self, grace: float = GUEST_GRACE_SECONDS) -> list[tuple[Sequence, Answer]]:
         """Waits at most `grace` seconds for the calls started since the last time; takes all answers that are there."""
-        if any(not call.future.done() for call in self._fresh):
-            wait([call.future for call in self._fresh], grace)
-        calls = self._late + self._fresh
-        answered = [call for call in calls if call.future.done()]
-        for call in self._fresh:
-            if call not in answered:
-                call.future.add_done_callback(lambda _: self._wake())
-        self._late = [call for call in calls if call not in answered]
-        self._fresh = []
-        return [_answer(call) for call in answered]
+        self._hand_over([call for call in self._fresh if call.answer is None], grace)
+        answers: list[tuple[Sequence, Answer]] = []
+        late: list[_Call] = []
+        for call in self._late + self._fresh:
+            call.late = True  # before looking: a worker that answers from now on wakes the engine
+            if call.answer is None:
+                late.append(call)
+            else:
+                call.sequence.busy = False
+                answers.append((call.sequence, call.answer))
+        self._late, self._fresh = late, []
+        return answers
 
     def close(self) -> list[tuple[Sequence, Answer]]:
         """Waits for everything under way, which the sandbox's deadlines bound; stops the workers; takes the answers."""
-        self._workers.shutdown(wait=True)
-        return self.collect()
+        answers = self.collect()
+        for _ in self._threads:
+            self._inbox.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+        return answers + self.collect()
+
+    def _hand_over(self, calls: list[_Call], grace: float) -> None:
+        if not calls:
+            return
+        while len(self._threads) < self._count + len(self._late):  # slow guests occupy workers of their own
+            self._threads.append(threading.Thread(target=self._work, name="sampler-guest", daemon=True))
+            self._threads[-1].start()
+        together = _Round(len(calls))
+        for call in calls:
+            call.join(together)
+            self._inbox.put(call)
+        together.gate.acquire(timeout=grace)
+
+    def _work(self) -> None:
+        while (call := self._inbox.get()) is not None:
+            call.run()
+            if call.late:
+                self._wake()
 
 
 def draw(session: Session, logprobs: int | None, vocab: int) -> Drawn:
@@ -154,24 +227,3 @@ def draw(session: Session, logprobs: int | None, vocab: int) -> Drawn:
     if not 0 <= token < vocab:
         raise HostError(Code.PLUGIN, "sampler", f"expected an id below {vocab}, got {token}", "use another sampler")
     return Drawn(token, None if raw is None or logprobs is None else token_logprobs(raw, token, logprobs))
-
-
-def _run_here(work: Callable[[], Opened | Drawn]) -> Future[Opened | Drawn]:
-    future: Future[Opened | Drawn] = Future()
-    try:
-        future.set_result(work())
-    except Exception as error:  # noqa: BLE001 — what a worker thread would do with it too
-        future.set_exception(error)
-    return future
-
-
-def _answer(call: _Call) -> tuple[Sequence, Answer]:
-    call.sequence.busy = False
-    error = call.future.exception()
-    if error is None:
-        return call.sequence, call.future.result()
-    if isinstance(error, SealhostError):
-        return call.sequence, error
-    failure = InternalError("sampler", f"expected an answer or a refusal, got {type(error).__name__}: {error}")
-    failure.__cause__ = error
-    return call.sequence, failure

@@ -339,6 +339,22 @@ def test_a_slow_guest_holds_up_its_own_sequence_only(twin):
     leaves_nothing(core, house)
 
 
+def test_more_slow_guests_than_workers_hold_up_nobody_else(twin):
+    gate, house, core, slow, quick, _ = at_the_gate(twin, sampler_threads=1)
+    more = [twin.Client() for _ in range(3)]
+    for n, client in enumerate(more):
+        core.add(twin.request(str(n), [1, n], 5), client)
+    while not quick.ended.is_set():
+        core.turn()
+    assert quick.tokens == twin.answer([2], 30)
+    gate.through.set()
+    while not all(client.ended.is_set() for client in (slow, *more)):
+        core.turn()
+    assert [client.tokens for client in more] == [twin.answer([1, n], 5) for n in range(3)]
+    leaves_nothing(core, house)
+    core.close(InternalError("engine", "closing"))
+
+
 def test_cancelling_while_the_guest_is_at_work_frees_blocks_now_and_the_sandbox_later(twin):
     gate, house, core, slow, _, woken = at_the_gate(twin)
     core.cancel("slow")

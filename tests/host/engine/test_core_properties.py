@@ -45,7 +45,7 @@ def test_blocks_and_sandboxes_come_back_whatever_happens_when(
     core = house.core(max_sequences=together, step_tokens=step_tokens, chunk_beside_decode=chunk, sampler_threads=1)
     failing.update({number: life["guest_fails_at"] for number, life in enumerate(lives)})
     clients = live(twin, core, lives, lambda turn: setattr(house.model, "fail_next", turn == step_fails))
-    core._guests._workers.shutdown()
+    core._guests.close()
     assert not core._sequences
     assert core.pool.free == core.pool.total == core.stats.kv_free_blocks
     assert (house.sampler.open, house.sampler.misused) == (0, 0)
