@@ -131,7 +131,7 @@ def test_a_greedy_continuation_makes_sense(engine, twin, smollm2_goldens):
 )
 def test_eight_together_give_token_for_token_what_each_gives_alone(engine, twin, smollm2_goldens, params):
     prompts = [smollm2_goldens[n % len(smollm2_goldens)]["token_ids"][n // 6 :] for n in range(8)]
-    requests = [asked(str(n), prompt, 24, params, choice=n % 2) for n, prompt in enumerate(prompts)]
+    requests = [asked(str(n), prompt, 16, params, choice=n % 2) for n, prompt in enumerate(prompts)]
     together = [client.tokens for client in generate(engine, twin, requests)]
     alone = [generate(engine, twin, [one])[0].tokens for one in requests]
     assert together == alone
@@ -148,9 +148,9 @@ def test_seeds_decide_and_differ(engine, twin, smollm2_goldens):
 
 
 def test_preemption_changes_no_token(loaded, engine, twin, smollm2_goldens):
-    requests = [asked(str(n), golden["token_ids"], 40) for n, golden in enumerate(smollm2_goldens[:4])]
+    requests = [asked(str(n), golden["token_ids"], 28) for n, golden in enumerate(smollm2_goldens[:4])]
     expected = [client.tokens for client in generate(engine, twin, requests)]
-    small = Engine(replace(loaded, kv_blocks=8), CONFIG)
+    small = Engine(replace(loaded, kv_blocks=6), CONFIG)
     small.start()
     with closing(small):
         assert [client.tokens for client in generate(small, twin, requests)] == expected
