@@ -16,7 +16,7 @@ import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,13 +56,11 @@ class CodeCache:
         if self._directory is None or self._key is None:
             return None
         try:
-            raw = _read_private(self._directory / key.hex(), _MAX_ENTRY_BYTES)
+            with _open_private(self._directory / key.hex(), _MAX_ENTRY_BYTES) as file:
+                mac, blob = file.read(MAC_BYTES), file.read()
         except OSError:
             return None
-        if raw is None or len(raw) < MAC_BYTES:
-            return None
-        blob = raw[MAC_BYTES:]
-        return blob if hmac.compare_digest(raw[:MAC_BYTES], self._mac(self._key, key, blob)) else None
+        return blob if hmac.compare_digest(mac, self._mac(self._key, key, blob)) else None
 
     def put(self, key: bytes, blob: bytes) -> None:
         """Stores `blob` under `key`: clause 2.5."""
@@ -80,7 +78,9 @@ class CodeCache:
 
     @staticmethod
     def _mac(secret: bytes, key: bytes, blob: bytes) -> bytes:
-        return hmac.digest(secret, key + blob, "sha256")  # keys have one length, so the sum is unambiguous
+        mac = hmac.new(secret, key, "sha256")  # keys have one length, so what follows is unambiguous
+        mac.update(blob)
+        return mac.digest()
 
 
 def _open_key(directory: Path) -> bytes | None:
@@ -90,10 +90,11 @@ def _open_key(directory: Path) -> bytes | None:
         if not _is_private(directory.lstat(), stat.S_ISDIR):
             return None
         _make_key(directory / _KEY_FILE)
-        key = _read_private(directory / _KEY_FILE, _KEY_BYTES)
+        with _open_private(directory / _KEY_FILE, _KEY_BYTES) as file:
+            key = file.read(_KEY_BYTES)
     except OSError:
         return None
-    return key if key is not None and len(key) == _KEY_BYTES else None
+    return key if len(key) == _KEY_BYTES else None
 
 
 def _make_key(path: Path) -> None:
@@ -110,13 +111,18 @@ def _make_key(path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _read_private(path: Path, limit: int) -> bytes | None:
-    """The content of a regular file of ours that nobody else may write or read; None otherwise."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        facts = os.fstat(file.fileno())
-        if not _is_private(facts, stat.S_ISREG) or facts.st_size > limit:
-            return None
-        return file.read(limit)
+def _open_private(path: Path, limit: int) -> IO[bytes]:
+    """Opens a regular file of ours, of at most `limit` bytes, that nobody else may write or read.
+
+    Raises:
+        OSError: When it is not such a file.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0)
+    facts = os.fstat(file.fileno())
+    if not _is_private(facts, stat.S_ISREG) or facts.st_size > limit:
+        file.close()
+        raise PermissionError(f"{path} is not ours alone")
+    return file
 
 
 def _is_private(facts: os.stat_result, is_kind: Callable[[int], bool]) -> bool:

@@ -128,6 +128,33 @@ def test_compile_bomb_is_refused_as_a_plugin(build_guest, tmp_path):
     assert caught.value.clause == "1.13"
 
 
+FIELD_BOMBS = {  # R122: what has stalled hosts; the clause, or None when it must simply work
+    "15,000 nested blocks": (
+        "(func (param i32) " + "(block (br_if 0 (local.get 0)) " * 15_000 + ")" * 15_000 + ")",
+        None,
+    ),
+    "15,000 blocks in a row": ("(func (param i32) " + "(block (br_if 0 (local.get 0)))" * 15_000 + ")", None),
+    "50,000 locals": ("(func " + "(local i64)" * 50_000 + ")", "1.10"),
+    "10,000 functions": ("(func)" * 10_000, None),
+    "25,000 functions": ("(func)" * 25_000, "1.10"),
+    "10 MB of data": (f'(data "{"x" * 10_000_000}")', "1.1"),
+    "10,001 data segments": ('(data "x")' * 10_001, "1.11"),
+}
+
+
+@pytest.mark.parametrize("name", FIELD_BOMBS)
+def test_bombs_from_the_field_work_or_are_refused(name, build_guest, tmp_path):
+    text, clause = FIELD_BOMBS[name]
+    guest = build_guest("sampler", text)
+    with Sandbox(cache_directory=tmp_path / "cache") as sandbox:
+        if clause is None:
+            assert sandbox.load_sampler(guest, 260).vocab_size == 260
+        else:
+            with pytest.raises(AdmissionError) as caught:
+                sandbox.load_sampler(guest, 260)
+            assert caught.value.clause == clause
+
+
 def test_second_load_needs_neither_compiler_nor_guest(build_guest, tmp_path, monkeypatch, byte_vocabulary):
     directory = tmp_path / "cache"
     with Sandbox(cache_directory=directory) as sandbox:
