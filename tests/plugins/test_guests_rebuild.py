@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import shutil
+import subprocess
 import sys
 
+import numpy as np
 import pytest
+import wasmtime
+from plugin_harness import Parameters, SamplerGuest
 
 import sealhost.plugins
 from sealhost.plugins import reference_plugin, reference_plugins
@@ -69,3 +74,17 @@ def test_the_helpers_import_nothing_of_the_host():
     source = (sealhost.plugins.PLUGINS / "__init__.py").read_text()
     imports = {line.split()[1].split(".")[0] for line in source.splitlines() if line.startswith(("import", "from"))}
     assert imports <= sys.stdlib_module_names
+
+
+def test_the_readmes_first_sampler_compiles_and_draws(guest_engine, tmp_path):
+    readme = (sealhost.plugins.PLUGINS / "README.md").read_text()
+    source = readme.split("```c\n")[1].split("```")[0]
+    command = readme.split("```sh\n")[1].split("```")[0].replace("\\\n", " ")
+    (tmp_path / "first.c").write_text(source)
+    words = command.replace("SDK", str(sealhost.plugins.PLUGINS / "sdk/c")).split()
+    caches = {"ZIG_GLOBAL_CACHE_DIR": str(tmp_path / "cache"), "ZIG_LOCAL_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, *words[1:]], check=True, cwd=tmp_path, env={**os.environ, **caches})
+    sampler = SamplerGuest(guest_engine, wasmtime.Module(guest_engine, (tmp_path / "plugin.wasm").read_bytes()))
+    logits = np.array([1, 9, np.nan, 5], np.float32)
+    assert sampler.draw(logits, Parameters(prompt=(0,))) == 1
+    assert sampler.draw(logits, Parameters(prompt=(0,), generated=(1,))) == 3

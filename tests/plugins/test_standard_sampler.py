@@ -116,6 +116,19 @@ def test_draws_deep_in_a_large_vocabulary_are_the_references(sampler, parameters
         assert sampler.draw(logits, drawn_at) in drawn(who, drawn_at.u)
 
 
+@pytest.mark.parametrize("changes", [{}, {"min_p": 0.0, "top_p": 0.9}, {"repetition": 1.3, "generated": (7, 8, 9)}])
+def test_shares_of_the_likeliest_are_exact_beside_a_heavy_tail(sampler, changes):
+    # just inside both ends of a share: here bounds of the tail's mass cannot decide, and wrong ones would show
+    logits = np.random.default_rng(26).normal(0, 1.7, 100_003).astype(np.float32)
+    logits[np.arange(0, 100_000, 5_000)] += np.linspace(6, 9, 20).astype(np.float32)
+    parameters = Parameters(temperature=0.9, **changes)
+    who = survivors(logits, parameters)
+    assert who.cumulative[15] < 0.8
+    for rank in range(1, 15):
+        for u in (who.cumulative[rank - 1] + 2 * BOUNDARY, who.cumulative[rank] - 2 * BOUNDARY):
+            assert sampler.draw(logits, replace(parameters, random=u64(u))) == who.ids[rank]
+
+
 def test_the_hosts_own_sampler_draws_the_same(sampler):
     from sealhost.sandbox.params import SamplingParams
     from sealhost.sandbox.sampling import EmptyError, sample

@@ -5,7 +5,7 @@
 #include "exponential.h"
 
 #define LANES 4u
-#define UNROLL ROW_GROUP /* logits a turn: each turn of a loop pays an epoch check and spills around it */
+#define UNROLL 16u /* logits a turn: each turn of a loop pays an epoch check and spills around it */
 
 /* Larger lane by lane; a NaN in `next` loses. */
 static v128_t larger(v128_t best, v128_t next) {
@@ -41,13 +41,11 @@ double row_max(const struct row *row) {
     return max;
 }
 
-/* Whether any of ROW_GROUP logits lies between the bounds. */
-static int any_between(const float *logits, v128_t least, v128_t most) {
+/* Whether any of UNROLL logits is at least `least`. */
+static int any_at_least(const float *logits, v128_t least) {
     v128_t any = wasm_i32x4_splat(0);
-    for (uint32_t i = 0; i < UNROLL; i += LANES) {
-        v128_t values = wasm_v128_load(logits + i);
-        any = wasm_v128_or(any, wasm_v128_and(wasm_f32x4_ge(values, least), wasm_f32x4_le(values, most)));
-    }
+    for (uint32_t i = 0; i < UNROLL; i += LANES)
+        any = wasm_v128_or(any, wasm_f32x4_ge(wasm_v128_load(logits + i), least));
     return wasm_v128_any_true(any);
 }
 
@@ -55,7 +53,7 @@ static int any_between(const float *logits, v128_t least, v128_t most) {
 static uint32_t logits_first(const float *logits, uint32_t count, float max) {
     v128_t wanted = wasm_f32x4_splat(max);
     uint32_t at = 0;
-    while (at + UNROLL <= count && !any_between(logits + at, wanted, wanted))
+    while (at + UNROLL <= count && !any_at_least(logits + at, wanted))
         at += UNROLL;
     while (at < count && !(logits[at] >= max))
         at++;
@@ -71,35 +69,10 @@ uint32_t row_first(const struct row *row, double value) {
     return first;
 }
 
-/* The smaller lane of numbers above -inf; other lanes of `next` lose. */
-static v128_t smaller(v128_t best, v128_t next) {
-    v128_t counts = wasm_v128_and(wasm_f32x4_lt(next, best), wasm_f32x4_gt(next, wasm_f32x4_splat((float)MINUS_INFINITY)));
-    return wasm_v128_bitselect(next, best, counts);
-}
-
-double row_min(const struct row *row) {
-    v128_t best = wasm_f32x4_splat(__builtin_inff());
-    uint32_t at = 0;
-    for (; at + UNROLL <= row->count; at += UNROLL)
-        for (uint32_t i = 0; i < UNROLL; i += LANES)
-            best = smaller(best, wasm_v128_load(row->logits + at + i));
-    double min = __builtin_inf();
-    for (uint32_t i = 0; i < LANES; i++)
-        min = ((float *)&best)[i] < min ? ((float *)&best)[i] : min;
-    for (; at < row->count; at++)
-        if (row->logits[at] < min && row->logits[at] > (float)MINUS_INFINITY)
-            min = row->logits[at];
-    for (uint32_t i = 0; i < row->adjusted_count; i++)
-        if (row->adjusted[i].value < min && row->adjusted[i].value > MINUS_INFINITY)
-            min = row->adjusted[i].value;
-    return min;
-}
-
-static uint32_t gather_adjusted(
-    const struct row *row, double least, double most, struct candidate *out, uint32_t found) {
+static uint32_t gather_adjusted(const struct row *row, double least, struct candidate *out, uint32_t found) {
     for (uint32_t i = 0; i < row->adjusted_count; i++) {
         double value = row->adjusted[i].value;
-        if (value >= least && value <= most && value > MINUS_INFINITY)
+        if (value >= least && value > MINUS_INFINITY)
             out[found++] = (struct candidate){value, row->adjusted[i].id};
     }
     return found;
@@ -118,22 +91,22 @@ static float float_at_least(double least) {
     return next.value;
 }
 
-uint32_t row_gather(const struct row *row, double least, double most, struct candidate *out) {
-    float smallest = float_at_least(least), largest = (float)most; /* rounding lets no float32 <= most out */
-    v128_t low = wasm_f32x4_splat(smallest), high = wasm_f32x4_splat(largest);
+uint32_t row_gather(const struct row *row, double least, struct candidate *out) {
+    float smallest = float_at_least(least);
+    v128_t threshold = wasm_f32x4_splat(smallest);
     const float *logits = row->logits;
     uint32_t found = 0, at = 0;
     while (at < row->count) {
         uint32_t stop = row->count - at < UNROLL ? row->count : at + UNROLL;
-        if (stop - at == UNROLL && !any_between(logits + at, low, high)) {
+        if (stop - at == UNROLL && !any_at_least(logits + at, threshold)) {
             at = stop;
             continue;
         }
         for (; at < stop; at++)
-            if (logits[at] >= smallest && logits[at] <= largest)
+            if (logits[at] >= smallest)
                 out[found++] = (struct candidate){logits[at], at};
     }
-    return gather_adjusted(row, least, most, out, found);
+    return gather_adjusted(row, least, out, found);
 }
 
 double weight_of(double logit, struct scale scale) {
@@ -152,12 +125,15 @@ static v128_t two_weights(v128_t logits, struct scale scale) {
     return exponential(wasm_f64x2_mul(below, wasm_f64x2_splat(scale.inverse)));
 }
 
-void row_weights(const struct row *row, uint32_t first, struct scale scale, double *out) {
-    for (uint32_t i = 0; i < ROW_GROUP; i += LANES) {
-        v128_t logits = wasm_v128_load(row->logits + first + i);
-        wasm_v128_store(out + i, two_weights(logits, scale));
-        wasm_v128_store(out + i + 2, two_weights(upper_half(logits), scale));
+void weights_of(const struct candidate *candidates, uint32_t count, struct scale scale, double *out) {
+    v128_t max = wasm_f64x2_splat(scale.max), inverse = wasm_f64x2_splat(scale.inverse);
+    uint32_t i = 0;
+    for (; i + 2 <= count && scale.max < __builtin_inf(); i += 2) {
+        v128_t logits = wasm_f64x2_make(candidates[i].logit, candidates[i + 1].logit);
+        wasm_v128_store(out + i, exponential(wasm_f64x2_mul(wasm_f64x2_sub(logits, max), inverse)));
     }
+    for (; i < count; i++)
+        out[i] = weight_of(candidates[i].logit, scale);
 }
 
 static double adjusted_mass(const struct row *row, struct scale scale, double least) {

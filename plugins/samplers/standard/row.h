@@ -39,12 +39,9 @@ double row_max(const struct row *row);
 /* The lowest id whose logit is `value`. */
 uint32_t row_first(const struct row *row, double value);
 
-/* The smallest logit above -inf; the row has one. */
-double row_min(const struct row *row);
-
-/* Candidates with least <= logit <= most (and above -inf), by ascending id but for the adjusted ones, which come
- * last. `out` has room for `count` of the row. Returns their number. */
-uint32_t row_gather(const struct row *row, double least, double most, struct candidate *out);
+/* Candidates with a logit >= least (and above -inf), by ascending id but for the adjusted ones, which come last.
+ * `out` has room for `count` of the row. Returns their number. */
+uint32_t row_gather(const struct row *row, double least, struct candidate *out);
 
 /* How logits become weights: w(x) = e^((x - max) / T), so the largest weighs 1. */
 struct scale {
@@ -54,9 +51,8 @@ struct scale {
 
 double weight_of(double logit, struct scale scale);
 
-/* Weights of ROW_GROUP logits from `first` on, which lie in the row; scale.max is finite. */
-#define ROW_GROUP 16u
-void row_weights(const struct row *row, uint32_t first, struct scale scale, double *out);
+/* The same for `count` candidates. */
+void weights_of(const struct candidate *candidates, uint32_t count, struct scale scale, double *out);
 
 /* Sum of the weights of all logits; scale.max is finite. */
 double row_mass(const struct row *row, struct scale scale);

@@ -1,0 +1,173 @@
+#include "prefix.h"
+
+#include "limits.h"
+#include "sort.h"
+
+#define SAMPLE 1024u   /* logits that are looked at to guess a threshold */
+#define MAX_RANK 256u  /* largest rank in the sample that a threshold is taken from */
+#define BUCKETS 4096u
+#define LAST (BUCKETS - 1)
+#define ONE_BUCKET 2048u /* up to this many candidates sorting is faster than counting first */
+
+/* What lies further below the maximum than this, in units of T, has less than 3e-15 of its mass in all. */
+#define DEPTH 46.0
+
+static struct candidate candidates[VOCAB_CAPACITY];
+static struct candidate sorted[VOCAB_CAPACITY], spare[VOCAB_CAPACITY];
+static double weights[VOCAB_CAPACITY]; /* of `sorted`, and before that of `candidates` */
+static uint16_t buckets[VOCAB_CAPACITY]; /* of `candidates` */
+static uint32_t counts[BUCKETS];
+static double masses[BUCKETS];
+
+/* The rank-th largest of a sample of the logits, ranks from 1; -inf when the sample has fewer numbers. */
+static double sample_rank(const struct row *row, uint32_t rank) {
+    static float best[MAX_RANK];
+    uint32_t step = row->count / SAMPLE;
+    for (uint32_t i = 0; i < rank; i++)
+        best[i] = (float)MINUS_INFINITY;
+    for (uint32_t i = 0; i < SAMPLE; i++) {
+        float value = row->logits[i * step + i * 7 % step]; /* no fixed stride: logits may repeat at powers of two */
+        if (!(value > best[rank - 1]))
+            continue;
+        uint32_t at = rank - 1;
+        for (; at && best[at - 1] < value; at--)
+            best[at] = best[at - 1];
+        best[at] = value;
+    }
+    return best[rank - 1];
+}
+
+/* A logit that about `wanted` candidates reach; -inf: all do. */
+static double threshold(const struct row *row, uint32_t wanted) {
+    uint64_t rank = (uint64_t)wanted * SAMPLE / row->count + 2;
+    return row->count <= ONE_BUCKET || rank > MAX_RANK ? MINUS_INFINITY : sample_rank(row, (uint32_t)rank);
+}
+
+static uint16_t bucket_of(const struct prefix *prefix, double logit) {
+    double bucket = (prefix->scale.max - logit) * prefix->per_logit;
+    return bucket < LAST ? (uint16_t)bucket : LAST;
+}
+
+static void count_all(const struct prefix *prefix) {
+    for (uint32_t b = 0; b < BUCKETS; b++) {
+        counts[b] = 0;
+        masses[b] = 0;
+    }
+    for (uint32_t i = 0; i < prefix->count; i++) {
+        buckets[i] = prefix->per_logit > 0 ? bucket_of(prefix, candidates[i].logit) : 0;
+        counts[buckets[i]]++;
+        masses[buckets[i]] += weights[i];
+    }
+}
+
+void prefix_take(struct prefix *prefix, const struct row *row, struct scale scale, uint32_t wanted) {
+    int infinite = scale.max == __builtin_inf(); /* then those at +inf share all of the mass */
+    double from = infinite ? scale.max : threshold(row, wanted);
+    *prefix = (struct prefix){.scale = scale, .complete = infinite || from == MINUS_INFINITY, .opened = NO_TOKEN};
+    prefix->count = row_gather(row, from, candidates);
+    prefix->least = scale.max;
+    for (uint32_t i = 0; i < prefix->count; i++)
+        if (candidates[i].logit < prefix->least)
+            prefix->least = candidates[i].logit;
+    double range = scale.max - prefix->least, depth = DEPTH / scale.inverse;
+    range = depth < range ? depth : range;
+    prefix->per_logit = prefix->count > ONE_BUCKET && range > 1e-300 ? BUCKETS / range : 0;
+    weights_of(candidates, prefix->count, scale, weights);
+    count_all(prefix);
+}
+
+/* Brings a bucket's candidates into `sorted`, and their weights into `weights`. */
+static void open_bucket(struct prefix *prefix, uint32_t bucket) {
+    if (prefix->opened == bucket)
+        return;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < prefix->count; i++)
+        if (buckets[i] == bucket)
+            sorted[kept++] = candidates[i];
+    sort_candidates(sorted, spare, kept);
+    weights_of(sorted, kept, prefix->scale, weights);
+    prefix->opened = bucket;
+}
+
+/* How many candidates of a bucket lie up to `end`. */
+static uint32_t size_up_to(struct place end, uint32_t bucket) {
+    return bucket < end.bucket ? counts[bucket] : end.index + 1;
+}
+
+struct place prefix_by_count(struct prefix *prefix, uint32_t count) {
+    struct place end = {0, 0, 0, 1};
+    for (uint32_t b = 0; b < BUCKETS && count; b++) {
+        uint32_t taken = counts[b] < count ? counts[b] : count;
+        if (!taken)
+            continue;
+        end = (struct place){b, taken - 1, end.mass, 1};
+        if (taken == counts[b]) {
+            end.mass += masses[b];
+        } else {
+            open_bucket(prefix, b);
+            for (uint32_t i = 0; i < taken; i++)
+                end.mass += weights[i];
+        }
+        count -= taken;
+    }
+    return end;
+}
+
+/* Walks through one bucket from the mass `sum` on. */
+static struct place mass_in_bucket(
+    struct prefix *prefix, uint32_t bucket, uint32_t size, double sum, double target, int beyond) {
+    open_bucket(prefix, bucket);
+    for (uint32_t i = 0; i < size; i++) {
+        sum += weights[i];
+        if (beyond ? sum > target : sum >= target)
+            return (struct place){bucket, i, sum, 1};
+    }
+    return (struct place){0};
+}
+
+struct place prefix_by_mass(struct prefix *prefix, struct place end, double target, int beyond) {
+    double before = 0;
+    for (uint32_t b = 0; b <= end.bucket; b++) {
+        double after = b < end.bucket ? before + masses[b] : end.mass;
+        uint32_t size = size_up_to(end, b);
+        if (size && (beyond ? after > target : after >= target)) {
+            struct place place = mass_in_bucket(prefix, b, size, before, target, beyond);
+            if (place.found)
+                return place; /* else the last bits of the sums differ: it is the next one */
+        }
+        before = after;
+    }
+    return (struct place){0};
+}
+
+/* Whether all of a bucket weighs at least `weight`: told by its lower edge. */
+static int all_weigh(const struct prefix *prefix, uint32_t bucket, double weight) {
+    if (prefix->per_logit == 0 || bucket == LAST)
+        return 0;
+    return weight_of(prefix->scale.max - (bucket + 1.001) / prefix->per_logit, prefix->scale) >= weight;
+}
+
+struct place prefix_by_weight(struct prefix *prefix, struct place end, double weight) {
+    struct place kept = {0};
+    for (uint32_t b = 0; b <= end.bucket; b++) {
+        uint32_t size = size_up_to(end, b);
+        if (!size)
+            continue;
+        if (b < end.bucket && all_weigh(prefix, b, weight)) {
+            kept = (struct place){b, size - 1, kept.mass + masses[b], 1};
+            continue;
+        }
+        open_bucket(prefix, b);
+        for (uint32_t i = 0; i < size; i++) {
+            if (kept.found && weights[i] < weight)
+                return kept;
+            kept = (struct place){b, i, kept.mass + weights[i], 1};
+        }
+    }
+    return (struct place){0};
+}
+
+uint32_t prefix_id(struct prefix *prefix, struct place place) {
+    open_bucket(prefix, place.bucket);
+    return sorted[place.index].id;
+}

@@ -1,0 +1,44 @@
+/* The best candidates of a row: a prefix of the order "larger logit first, then the lower id", sorted only where
+ * somebody looks.
+ *
+ * A large prefix is counted into 4,096 ranges of logits, buckets: their counts and masses tell in which bucket a filter
+ * ends or a draw falls, and only that one is sorted. A small prefix is one bucket.
+ *
+ * There is one prefix at a time; its arrays are this file's.
+ */
+#ifndef PREFIX_H
+#define PREFIX_H
+
+#include "row.h"
+
+struct prefix {
+    struct scale scale;
+    uint32_t count;
+    int complete;     /* no candidate lies outside */
+    double least;     /* the logit of the last one */
+    double per_logit; /* bucket b holds the logits from max - b / per_logit down; 0: there is one bucket */
+    uint32_t opened;  /* the bucket that lies sorted */
+};
+
+/* A candidate as an end: the index-th of its bucket, and the mass up to and including it. */
+struct place {
+    uint32_t bucket, index;
+    double mass;
+    int found;
+};
+
+/* The prefix of about `wanted` candidates; only the speed depends on how many it becomes. */
+void prefix_take(struct prefix *prefix, const struct row *row, struct scale scale, uint32_t wanted);
+
+/* The last of its first `count` candidates; of all, when it has fewer. */
+struct place prefix_by_count(struct prefix *prefix, uint32_t count);
+
+/* The first candidate, up to `end`, with which the mass is at least `target` (`beyond`: above it). */
+struct place prefix_by_mass(struct prefix *prefix, struct place end, double target, int beyond);
+
+/* The last candidate before the first one, up to `end`, that weighs less than `weight`; the best one always counts. */
+struct place prefix_by_weight(struct prefix *prefix, struct place end, double weight);
+
+uint32_t prefix_id(struct prefix *prefix, struct place place);
+
+#endif
