@@ -26,6 +26,8 @@ WHOLE = vector(I32, LANES)
 PARTS = BLOCK // LANES
 LARGEST = 127
 """Largest quantised activation: symmetric, so that the sign never overflows int8."""
+LOW_STEPS = 254.0
+"""Steps of the second record in one of the first: what is left is at most half a step, so 127 of these."""
 
 _LN2_HIGH = 0.693359375  # 10 bits: n * _LN2_HIGH is exact for |n| < 2^13
 _LN2_LOW = math.log(2) - _LN2_HIGH
@@ -53,8 +55,8 @@ def exp(k: Emit, x: Any) -> Any:
     return k.b.select(tiny, k.all(REAL, 0.0), value)
 
 
-def _quantise_block(k: Emit, values: list[Any], to: Any) -> None:
-    """Writes one record of 32 values.
+def _quantise_block(k: Emit, values: list[Any], to: Any, low: Any = None) -> None:
+    """Writes one record of 32 values, and with `low` a second one that holds what the first has rounded away.
 
     The largest magnitude is found on the bits as integers, where NaN is above infinity: NaN in gives a NaN scale out.
     """
@@ -75,27 +77,48 @@ def _quantise_block(k: Emit, values: list[Any], to: Any) -> None:
         total = k.b.add(total, whole)
         k.store(k.at(to, part * LANES), k.b.trunc(whole, vector(I8, LANES)))
     count = k.fold(total, k.b.add)
+    if low is not None:
+        fine = k.b.fmul(inverse, k.f32(LOW_STEPS))
+        _quantise_rest(k, values, to, low, scale, fine)
     k.store(k.at(to, ACT_SCALE), scale)
     k.store(k.at(to, ACT_WEIGHTED), k.b.fmul(scale, k.b.sitofp(count, F32)))
     k.store(k.at(to, ACT_SUM), count)
 
 
-def _quantise_row(k: Emit, act: Any, plain: Any, blocks: Any, values: Callable[[Any], list[Any]]) -> None:
+def _quantise_rest(k: Emit, values: list[Any], high: Any, low: Any, scale: Any, fine: Any) -> None:
+    """The second record: value - scale * high in steps of scale / LOW_STEPS; NaN and infinities have a NaN there already."""
+    total = k.all(WHOLE, 0)
+    for part, value in enumerate(values):
+        whole = k.b.sext(k.load(k.at(high, part * LANES), vector(I8, LANES)), WHOLE)
+        rest = k.fma(k.b.fneg(k.b.sitofp(whole, REAL)), k.splat(scale, LANES), value)
+        steps = k.math("rint", k.b.fmul(rest, k.splat(fine, LANES)))
+        steps = k.smaller(k.larger(steps, k.all(REAL, -LARGEST)), k.all(REAL, LARGEST))
+        whole = k.b.fptosi(steps, WHOLE)
+        total = k.b.add(total, whole)
+        k.store(k.at(low, part * LANES), k.b.trunc(whole, vector(I8, LANES)))
+    count, step = k.fold(total, k.b.add), k.b.fdiv(scale, k.f32(LOW_STEPS))
+    k.store(k.at(low, ACT_SCALE), step)
+    k.store(k.at(low, ACT_WEIGHTED), k.b.fmul(step, k.b.sitofp(count, F32)))
+    k.store(k.at(low, ACT_SUM), count)
+
+
+def _quantise_row(k: Emit, act: Any, plain: Any, blocks: Any, values: Callable[[Any], list[Any]], low: Any = None) -> None:
     """Quantises a row block by block; also keeps it as float32 unless `plain` is 0."""
     with k.loop(blocks) as block:
         row = values(block)
         with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
             for part, value in enumerate(row):
                 k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
-        _quantise_block(k, row, k.at(act, k.times(block, ACT_RECORD)))
+        at = k.times(block, ACT_RECORD)
+        _quantise_block(k, row, k.at(act, at), None if low is None else k.at(low, at))
 
 
 def _block_of(k: Emit, base: Any, block: Any) -> list[Any]:
     return [k.load(k.at(base, k.times(block, 4 * BLOCK), 4 * LANES * part), REAL) for part in range(PARTS)]
 
 
-def norm_quantise(k: Emit, x: Any, weight: Any, act: Any, plain: Any, blocks: Any, epsilon: Any) -> None:
-    """RMSNorm, then quantise: x / sqrt(mean(x^2) + epsilon) * weight; `epsilon` is the address of a float32."""
+def _normed(k: Emit, x: Any, weight: Any, blocks: Any, epsilon: Any) -> Callable[[Any], list[Any]]:
+    """RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight; `epsilon` is the address of a float32."""
     chains = [k.var(k.all(REAL, 0.0)) for _ in range(PARTS)]
     with k.loop(blocks) as block:
         for chain, value in zip(chains, _block_of(k, x, block), strict=True):
@@ -110,7 +133,19 @@ def norm_quantise(k: Emit, x: Any, weight: Any, act: Any, plain: Any, blocks: An
         pairs = zip(_block_of(k, x, block), _block_of(k, weight, block), strict=True)
         return [k.b.fmul(k.b.fmul(value, spread), gain) for value, gain in pairs]
 
-    _quantise_row(k, act, plain, blocks, values)
+    return values
+
+
+def norm_quantise(k: Emit, x: Any, weight: Any, act: Any, plain: Any, blocks: Any, epsilon: Any) -> None:
+    """RMSNorm, then quantise."""
+    _quantise_row(k, act, plain, blocks, _normed(k, x, weight, blocks, epsilon))
+
+
+def norm_quantise_wide(
+    k: Emit, x: Any, weight: Any, act: Any, low: Any, plain: Any, blocks: Any, epsilon: Any
+) -> None:
+    """RMSNorm, then quantise to two rows whose sum has 16 bits (clause 3.3)."""
+    _quantise_row(k, act, plain, blocks, _normed(k, x, weight, blocks, epsilon), low)
 
 
 def quantise(k: Emit, x: Any, act: Any, plain: Any, blocks: Any) -> None:
@@ -203,6 +238,20 @@ def add_rows(k: Emit, x: Any, tile: Any, count: Any) -> None:
 def put_rows(k: Emit, x: Any, tile: Any, count: Any) -> None:
     """x = tile for `count` (1 to 16) float32 values."""
     _rows(k, x, tile, count, lambda _old, new: new)
+
+
+def put_pair(k: Emit, x: Any, tile: Any, count: Any) -> None:
+    """x = tile + the next column of the tile, for `count` (1 to 16) float32 values."""
+    other = k.b.sub(k.at(tile, LINE), x)
+    with k.b.if_else(k.b.icmp_signed("==", count, k.i64(TILE_ROWS))) as (whole, partial):
+        with whole:
+            for part in range(TILE_ROWS // LANES):
+                at = k.at(x, 4 * LANES * part)
+                high = k.load(k.at(tile, 4 * LANES * part), REAL)
+                k.store(at, k.b.fadd(high, k.load(k.at(at, other), REAL)))
+        with partial, k.loop(count) as row:
+            at = k.at(x, k.times(row, 4))
+            k.store(at, k.b.fadd(k.load(k.at(tile, k.times(row, 4)), F32), k.load(k.at(at, other), F32)))
 
 
 def _rows(k: Emit, x: Any, tile: Any, count: Any, combine: Callable[[Any, Any], Any]) -> None:

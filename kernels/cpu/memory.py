@@ -158,7 +158,7 @@ class StepMemory:
         self._take(Context.QKV, n * qkv_stride)
         self.put(Context.QKV_STRIDE, qkv_stride)
         self._take(Context.ATTENTION, n * attention * 4)
-        self._take(Context.ACTS, n * acts)
+        self._take(Context.ACTS, 2 * n * acts)  # two rows a token where activations are wide
         self.put(Context.ACTS_STRIDE, acts)
         self._take(Context.HIDDEN, n * hidden)
         self.put(Context.HIDDEN_STRIDE, hidden)
@@ -179,7 +179,7 @@ class StepMemory:
         # four gate/up tiles of `dim` columns, or one tile of the widest matrix; two bytes a weight at most
         line_bytes = 4 * round_up(max(4 * spec.dim, widest, spec.feed_forward_dim) * 2 * TILE_ROWS // 4, LINE)
         parts = {
-            Context.LOCAL_ACTS: SMALL * activation_stride(widest),
+            Context.LOCAL_ACTS: 2 * SMALL * activation_stride(widest),
             Context.LOCAL_PLAIN: SMALL * widest * 4,
             Context.LOCAL_LINES: line_bytes,
             Context.LOCAL_OUT: 4 * STRIP * LINE,

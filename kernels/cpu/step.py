@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..backend import KV_BLOCK_TOKENS
-from ..layouts import BLOCK, LINE, TILE_ROWS
+from ..layouts import BLOCK, LINE, TILE_ROWS, Kind
 from .program import CHUNK, PARTIAL_HEADER, PARTITION_BLOCKS, PARTITION_TOKENS, SMALL, STRIP, Context, Fault, Layer, Matrix
 from .sync import ARRIVED, COUNTERS, EPOCH, IDLE, IDLE_SPINS, ROUND, SLEEPERS, SPINS, STOP
 from .kernelset import (
@@ -35,8 +35,10 @@ from .kernelset import (
     load32,
     merge,
     norm_quantise,
+    norm_quantise_wide,
     pause,
     products,
+    put_pair,
     put_rows,
     quantise,
     rope,
@@ -57,7 +59,10 @@ if TYPE_CHECKING:
 # Numba takes plain ints as constants, so the words' numbers are repeated as module names.
 C = {member.name: int(member) for member in Context}
 _KIND, _ROWS, _BLOCKS, _TILES, _TILE_BYTES, _DATA = (int(member) for member in list(Matrix)[:6])
+_F16 = int(Kind.F16)
 _ROW_BYTES = 4 * BLOCK
+PUT, ADD, PAIR = range(3)
+"""What a product does with its sums: replace, add to what is there, or replace with the sum of two columns."""
 
 c_sync, c_threads, c_layer_count, c_layers = C["SYNC"], C["THREADS"], C["LAYER_COUNT"], C["LAYERS"]
 c_dim, c_attention, c_hidden = C["DIM_BLOCKS"], C["ATTENTION_BLOCKS"], C["HIDDEN_BLOCKS"]
@@ -289,8 +294,10 @@ def build_entry(dot: Dot) -> Entry:
         )  # fmt: skip
 
     @function
-    def product(context, local, matrix, tile, chunk, n, acts, stride, plain, plain_stride, x, x_stride, adds):
-        """One tile times one chunk of columns, added to or put into float32 rows."""
+    def product(context, local, matrix, tile, chunk, n, acts, stride, plain, plain_stride, x, x_stride, mode):
+        """One tile times one chunk of columns, added to or put into float32 rows, or put there in pairs."""
+        if mode == PAIR and load(matrix + _KIND) >= _F16:
+            mode, n = PUT, n // 2  # float matrices have one column a token
         lines, out = local + load(context + c_local_lines), local + load(context + c_local_out)
         first, end = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
         spread = end - first > SMALL
@@ -300,12 +307,16 @@ def build_entry(dot: Dot) -> Entry:
         while first < end:
             count = min(STRIP, end - first)
             multiply(matrix, tile, lines, acts, stride, plain, plain_stride, first, count, spread, out)
-            for column in range(count):
-                to = x + (first + column) * x_stride + LINE * tile
-                if adds:
-                    add_rows(to, out + LINE * column, rows)
-                else:
-                    put_rows(to, out + LINE * column, rows)
+            if mode == PAIR:
+                for pair in range(count // 2):
+                    put_pair(x + (first // 2 + pair) * x_stride + LINE * tile, out + 2 * LINE * pair, rows)
+            else:
+                for column in range(count):
+                    to = x + (first + column) * x_stride + LINE * tile
+                    if mode == ADD:
+                        add_rows(to, out + LINE * column, rows)
+                    else:
+                        put_rows(to, out + LINE * column, rows)
             first += count
 
     @function
@@ -353,6 +364,15 @@ def build_entry(dot: Dot) -> Entry:
         norm_quantise(x, weight, acts + index * load(context + c_acts_stride), copy, blocks, load(context + c_epsilon))
 
     @function
+    def norm_row_wide(context, weight, source, index, acts, plain):
+        """As `norm_row`, to rows 2 * index and 2 * index + 1, which together have 16 bits."""
+        blocks, stride = load(context + c_dim), load(context + c_acts_stride)
+        x = load(context + c_x) + source * blocks * _ROW_BYTES
+        copy = 0 if plain == 0 else plain + index * load(context + c_plain_stride)
+        act = acts + 2 * index * stride
+        norm_quantise_wide(x, weight, act, act + stride, copy, blocks, load(context + c_epsilon))
+
+    @function
     def quantise_row(context, index, acts, plain):
         """Quantises one row of attention output."""
         blocks = load(context + c_attention)
@@ -381,7 +401,7 @@ def build_entry(dot: Dot) -> Entry:
         columns_chunks = chunks(n)
         q_tiles, kv_tiles = load(layer + l_query + _TILES), load(layer + l_key + _TILES)
         qkv_tiles = q_tiles + 2 * kv_tiles
-        qkv_tasks = qkv_tiles * columns_chunks
+        qkv_tasks = qkv_tiles * chunks(2 * n)
         out_tiles = load(layer + l_out + _TILES)
         out_tasks = out_tiles * columns_chunks
         units = load(context + c_hidden)
@@ -400,13 +420,13 @@ def build_entry(dot: Dot) -> Entry:
             weight = load(layer + l_att_norm)
             if small:
                 for token in range(n):
-                    norm_row(context, weight, token, token, acts, plain)
+                    norm_row_wide(context, weight, token, token, acts, plain)
             else:
                 while True:
                     task = take(sync, thread, threads, n)
                     if task < 0:
                         break
-                    norm_row(context, weight, task, task, acts, plain)
+                    norm_row_wide(context, weight, task, task, acts, plain)
                 wait(sync, threads, qkv_tasks)
             while True:
                 task = take(sync, thread, threads, qkv_tasks)
@@ -418,7 +438,7 @@ def build_entry(dot: Dot) -> Entry:
                     matrix, to, tile = layer + l_value, qkv + kv_row + kv_heads * width * 4, tile - q_tiles - kv_tiles
                 elif tile >= q_tiles:
                     matrix, to, tile = layer + l_key, qkv + kv_row, tile - q_tiles
-                product(context, local, matrix, tile, chunk, n, acts, stride, plain, plain_stride, to, qkv_stride, False)
+                product(context, local, matrix, tile, chunk, 2 * n, acts, stride, plain, plain_stride, to, qkv_stride, PAIR)
             wait(sync, threads, attention_tasks if single else n)
             if not single:
                 while True:
@@ -453,7 +473,7 @@ def build_entry(dot: Dot) -> Entry:
                 if task < 0:
                     break
                 chunk, tile = task // out_tiles, task % out_tiles
-                product(context, local, layer + l_out, tile, chunk, n, acts, stride, plain, plain_stride, x, x_stride, True)
+                product(context, local, layer + l_out, tile, chunk, n, acts, stride, plain, plain_stride, x, x_stride, ADD)
             wait(sync, threads, unit_tasks if small else n)
             weight = load(layer + l_ff_norm)
             if small:
@@ -481,7 +501,7 @@ def build_entry(dot: Dot) -> Entry:
                 chunk, tile = task // out_tiles, task % out_tiles
                 product(
                     context, local, layer + l_down, tile, chunk, n, hidden, hidden_stride, hidden_plain, hidden_plain_stride,
-                    x, x_stride, True,
+                    x, x_stride, ADD,
                 )  # fmt: skip
             layer += l_end
             last = layer == load(context + c_layers) + l_end * load(context + c_layer_count)
@@ -505,14 +525,14 @@ def build_entry(dot: Dot) -> Entry:
             plain = 0 if plain == 0 else local + load(context + c_local_plain)
             wait(sync, threads, tasks)
             for row in range(rows):
-                norm_row(context, weight, load32(wanted + 4 * row), row, acts, plain)
+                norm_row_wide(context, weight, load32(wanted + 4 * row), row, acts, plain)
         else:
             wait(sync, threads, rows)
             while True:
                 task = take(sync, thread, threads, rows)
                 if task < 0:
                     break
-                norm_row(context, weight, load32(wanted + 4 * task), task, acts, plain)
+                norm_row_wide(context, weight, load32(wanted + 4 * task), task, acts, plain)
             wait(sync, threads, tasks)
         out, lines = local + load(context + c_local_out), local + load(context + c_local_lines)
         while True:
@@ -520,15 +540,21 @@ def build_entry(dot: Dot) -> Entry:
             if tile < 0:
                 break
             count = min(TILE_ROWS, load(matrix + _ROWS) - tile * TILE_ROWS)
-            spread = rows > SMALL
+            wide = load(matrix + _KIND) < _F16
+            total = 2 * rows if wide else rows
+            spread = total > SMALL
             if spread:
                 unpack(load(matrix + _KIND), load(matrix + _DATA) + tile * load(matrix + _TILE_BYTES), load(matrix + _BLOCKS), lines)
             first = 0
-            while first < rows:
-                strip = min(STRIP, rows - first)
+            while first < total:
+                strip = min(STRIP, total - first)
                 multiply(matrix, tile, lines, acts, stride, plain, plain_stride, first, strip, spread, out)
-                for row in range(strip):
-                    put_rows(load(addresses + 8 * (first + row)) + LINE * tile, out + LINE * row, count)
+                if wide:
+                    for pair in range(strip // 2):
+                        put_pair(load(addresses + 8 * (first // 2 + pair)) + LINE * tile, out + 2 * LINE * pair, count)
+                else:
+                    for row in range(strip):
+                        put_rows(load(addresses + 8 * (first + row)) + LINE * tile, out + LINE * row, count)
                 first += strip
         wait(sync, threads, 0)
 
