@@ -23,7 +23,7 @@ import numpy as np
 from ...kernels.backend import Tensor
 from ...kernels.errors import KernelError
 from ...signing.errors import Code
-from ..errors import HostError, WeightsError
+from ..errors import HostError, UsageError, WeightsError
 from . import fields, graph
 from .gguf import GgufFile
 from .kv_size import KvSize
@@ -165,6 +165,9 @@ def _refusals(where: str) -> Iterator[None]:
         yield
     except KernelError as error:
         raise WeightsError(where, str(error), "use a model that the backend can run") from error
+    except (MemoryError, OSError) as error:
+        problem = f"expected memory for {where}, got none"
+        raise UsageError("memory", problem, "lower the memory of the KV pool or take a smaller model") from error
 
 
 def _choose_plugins(bundle: VerifiedBundle) -> tuple[VerifiedPlugin, list[VerifiedPlugin]]:

@@ -26,9 +26,6 @@ from sealhost.signing.sign import sign_bundle
 
 pytestmark = pytest.mark.model
 
-NOISE = 1.05
-"""How much two roundings of the same weights may differ in the mean over some sixty tokens."""
-
 PATIENCE = 120
 """Seconds after which a test gives up."""
 
@@ -114,7 +111,7 @@ def test_log_probabilities_are_as_close_to_the_exact_ones_as_llama_cpps(engine, 
             assert report.top[0][0] == best == client.tokens[0]
         assert report.top[0] == (report.token, report.logprob)
     assert len(ours) > 40
-    assert np.mean(ours) <= NOISE * np.mean(theirs)
+    assert np.mean(ours) <= np.mean(theirs)
 
 
 def test_a_greedy_continuation_makes_sense(engine, twin, smollm2_goldens):

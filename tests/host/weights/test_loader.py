@@ -27,8 +27,9 @@ class RecordingBackend:
 
     name = "recording"
 
-    def __init__(self, fail_at: str = "") -> None:
+    def __init__(self, fail_at: str = "", error: Exception | None = None) -> None:
         self.fail_at = fail_at
+        self.error = error
         self.put_names: list[str] = []
         self.data: dict[str, bytes] = {}
         self.closed = 0
@@ -37,20 +38,20 @@ class RecordingBackend:
 
     def builder(self, spec, *, threads):
         if self.fail_at == "builder":
-            raise FormatError("expected another width")
+            raise self.error or FormatError("expected another width")
         self.spec, self.threads = spec, threads
         return self
 
     def put(self, _role, _layer, tensor):
         if tensor.name == self.fail_at:
-            raise FormatError("expected another shape")
+            raise self.error or FormatError("expected another shape")
         assert not tensor.data.flags.writeable
         self.put_names.append(tensor.name)
         self.data[tensor.name] = tensor.data.tobytes()
 
     def finish(self, **limits):
         if self.fail_at == "finish":
-            raise FormatError("expected a tensor")
+            raise self.error or FormatError("expected a tensor")
         self.finished = limits
         return self
 
@@ -174,6 +175,13 @@ def test_closing_is_passed_on(raw):
         ),
         (RecordingBackend("builder"), FakePlugins(), WeightsError, "E_GGUF model: expected another width"),
         (RecordingBackend("finish"), FakePlugins(), WeightsError, "expected a tensor"),
+        (RecordingBackend("finish", MemoryError()), FakePlugins(), UsageError, "expected memory for model"),
+        (
+            RecordingBackend("output_norm.weight", OSError(12, "no memory")),
+            FakePlugins(),
+            UsageError,
+            "expected memory",
+        ),
         (RecordingBackend(), FakePlugins(fail=True), HostError, "expected a good guest"),
     ],
 )
