@@ -1,14 +1,15 @@
 """The one place where the parts are wired: bundle and trust → verifier → sandbox and backend → model → engine.
 
 Rules
-* Everything is verified before anything is parsed; what comes out of `verify` is all that goes on.
+* Everything is verified before anything is parsed: a host takes verified bundles and never a path.
 * A model counts as open only after a real first token, made by its own sampler (clause 5.6).
 * Whatever is opened is closed, in reverse order, however the block ends.
 * numba and wasmtime are imported when a host is made, not before (clause 6.5).
 
 Example:
+    bundle = verify(Path("smollm2"), DirectoryTrust(Path("keys")))
     with Host(EngineConfig()) as host:
-        opened = host.open(Path("smollm2"), DirectoryTrust(Path("keys")))
+        opened = host.open(bundle)
         opened.served.engine.submit(...)
 """
 
@@ -22,11 +23,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from ..kernels.errors import KernelError
-from ..signing import Code, verify
 from .engine.detokenizer import TokenTable
 from .engine.loop import Engine
 from .engine.request import GenerationRequest, TokenEvent
-from .errors import HostError, InternalError, UsageError
+from .errors import InternalError, UsageError
 from .serving.direct import answer
 from .serving.served import ServedModel
 from .serving.template import ChatTemplate
@@ -35,11 +35,10 @@ from .weights.vocabulary import SILENT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
     from types import TracebackType
 
     from ..sandbox import OperatorLimits, Vocabulary
-    from ..signing import TrustPolicy, VerifiedBundle
+    from ..signing import VerifiedBundle
     from .config import EngineConfig
     from .weights.loaded import LoadedModel, LoadReport
 
@@ -52,7 +51,6 @@ class Opened:
         bundle: What was verified; its weights are closed by now.
         loaded: The running model.
         served: The same as the data plane and the command line use it.
-        verify_s: Seconds of verifying.
         load_s: Seconds of loading: parsing, repacking, plugins, KV pool.
         first_token_s: Seconds of the warm-up request.
     """
@@ -60,9 +58,13 @@ class Opened:
     bundle: VerifiedBundle
     loaded: LoadedModel
     served: ServedModel
-    verify_s: float
     load_s: float
     first_token_s: float
+
+    @property
+    def verify_s(self) -> float:
+        """Seconds of verifying."""
+        return self.bundle.report.seconds
 
     @property
     def report(self) -> LoadReport:
@@ -103,27 +105,23 @@ class Host:
 
     def open(
         self,
-        root: Path,
-        trust: TrustPolicy,
+        bundle: VerifiedBundle,
         *,
         plugins: Sequence[VerifiedBundle] = (),
-        progress: Callable[[str], Callable[[int, int], None] | None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Opened:
-        """Verifies a model bundle, loads it, starts its engine and makes a first token.
+        """Loads a model bundle, starts its engine and makes a first token.
 
         Args:
-            root: The bundle's directory.
-            trust: Whose signatures count.
+            bundle: What was verified; its weights are closed when this returns or raises.
             plugins: Verified plugin bundles whose samplers requests may name, too.
-            progress: Given "verifying" or "loading", answers what is told of the bytes done and in all.
+            progress: Told of the bytes loaded and in all.
 
         Raises:
             SealhostError: anything on the way was refused.
         """
-        watch = progress or (lambda _label: None)
-        bundle = verify(root, trust, progress=watch("verifying"))
         began = time.perf_counter()
-        loaded = load(bundle, self._sandbox, self.backend, self.config, progress=watch("loading"))
+        loaded = load(bundle, self._sandbox, self.backend, self.config, progress=progress)
         self._open.callback(loaded.close)
         loaded = self._with_samplers(loaded, plugins)
         engine = Engine(loaded, self.config)
@@ -136,7 +134,6 @@ class Host:
             bundle=bundle,
             loaded=loaded,
             served=served,
-            verify_s=bundle.report.seconds,
             load_s=ready - began,
             first_token_s=time.perf_counter() - ready,
         )
@@ -164,25 +161,6 @@ class Host:
                     raise UsageError(bundle.manifest.name, problem, "leave one of the plugin bundles out")
                 samplers[plugin.name] = self._sandbox.load_sampler(plugin, loaded.spec.vocab)
         return dataclasses.replace(loaded, samplers=samplers)
-
-
-def verify_plugins(roots: Sequence[Path], trust: TrustPolicy) -> list[VerifiedBundle]:
-    """Verifies plugin bundles.
-
-    Raises:
-        SealhostError: one was refused, or is none of plugins.
-    """
-    bundles = [verify(root, trust) for root in roots]
-    for bundle in bundles:
-        if bundle.weights is not None:
-            bundle.weights.close()
-            raise HostError(
-                Code.USAGE,
-                bundle.manifest.name,
-                "expected a plugin bundle, got one of a model",
-                "give it without --plugin",
-            )
-    return bundles
 
 
 def _served(loaded: LoadedModel, engine: Engine) -> ServedModel:

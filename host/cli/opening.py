@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from ...signing import verify
 from .options import trust_in
 from .progress import progress_bar
 from .terminal import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ..app import Host, Opened
@@ -25,14 +26,11 @@ def opened_bundle(root: Path, keys: Path | None, config: EngineConfig) -> Iterat
         SealhostError: it was refused on the way.
     """
     trust = trust_in(keys)
-    from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5)
+    with progress_bar("verifying") as bar:
+        bundle = verify(root, trust, progress=bar)
+    from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5), so only for what was accepted
 
     with Host(config, announce=note) as host:
-        with contextlib.ExitStack() as bars:
-
-            def bar(label: str) -> Callable[[int, int], None] | None:
-                bars.close()  # one at a time
-                return bars.enter_context(progress_bar(label))
-
-            opened = host.open(root, trust, progress=bar)
+        with progress_bar("loading") as bar:
+            opened = host.open(bundle, progress=bar)
         yield host, opened

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from ...signing import verify
 from ...signing.errors import Code, SealhostError
 from ..config import usable_cores
 from ..errors import HostError, InternalError, UsageError
@@ -24,7 +25,7 @@ from .terminal import note
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...signing import DirectoryTrust
+    from ...signing import DirectoryTrust, TrustPolicy, VerifiedBundle
     from ..app import Host, Opened
     from ..config import EngineConfig
     from ..serving.server import Server
@@ -147,20 +148,41 @@ class Loading:
                 self._server.should_exit = True
 
     def _load(self) -> None:
-        from ..app import Host, verify_plugins  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5)
-
         plugins = verify_plugins(self._plugins, self._trust)
-        self._host = Host(self._config, announce=note)
         opened: dict[str, Opened] = {}
         for root in self._bundles:
-            one = self._host.open(root, self._trust, plugins=plugins)
-            if one.served.name in opened:
-                problem = f"expected bundles of distinct names, got two called {one.served.name}"
+            bundle = verify(root, self._trust)
+            if bundle.manifest.name in opened:
+                problem = f"expected bundles of distinct names, got two called {bundle.manifest.name}"
                 raise UsageError(str(root), problem, "serve one of them")
+            one = self._running_host().open(bundle, plugins=plugins)
             opened[one.served.name] = one
             note(_loaded_line(one))
         self._service.registry.publish([one.served for one in opened.values()])
         note(f"ready: {', '.join(opened)} on {self._address}/v1")
+
+    def _running_host(self) -> Host:
+        """The host, made when the first bundle has been accepted."""
+        from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5)
+
+        if self._host is None:
+            self._host = Host(self._config, announce=note)
+        return self._host
+
+
+def verify_plugins(roots: Sequence[Path], trust: TrustPolicy) -> list[VerifiedBundle]:
+    """Verifies plugin bundles.
+
+    Raises:
+        SealhostError: one was refused, or is none of plugins.
+    """
+    bundles = [verify(root, trust) for root in roots]
+    for bundle in bundles:
+        if bundle.weights is not None:
+            bundle.weights.close()
+            problem = "expected a plugin bundle, got one of a model"
+            raise UsageError(bundle.manifest.name, problem, "give it without --plugin")
+    return bundles
 
 
 def _loaded_line(one: Opened) -> str:

@@ -70,6 +70,7 @@ def _each_line(encode: Callable[[str], None]) -> None:
         where = f"line {number}"
         try:
             text = json.loads(_decoded(line, where))
+            str(text).encode()  # half of a surrogate pair, written as an escape, is no character
         except (ValueError, RecursionError):
             text = None
         if not isinstance(text, str):
@@ -102,12 +103,13 @@ def _of_file(path: Path, sandbox: Sandbox) -> TokenizerPlugin:
     from ...plugins import reference_plugin  # noqa: PLC0415 — see above
     from ...signing.declaration import read_plugin  # noqa: PLC0415 — see above
 
-    note(f"{path}: a bare file, nothing of it was verified; the reference tokenizer encodes")
     declared = read_plugin(reference_plugin("tokenizer", "bpe") / "plugin.wasm")
     digest = hashlib.sha256(declared.wasm).hexdigest()
     plugin = ReferencePlugin(declared.name, "tokenizer", declared.wasm, digest, declared.abi, "", declared.limits)
-    with _mapped(path) as data:
-        return _loaded(sandbox, plugin, data)
+    with _contents(path) as data:
+        tokenizer = _loaded(sandbox, plugin, data)
+    note(f"{path}: a bare file, nothing of it was verified; the reference tokenizer encodes")
+    return tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def _loaded(sandbox: Sandbox, plugin: Any, data: memoryview) -> TokenizerPlugin:
 
 
 @contextlib.contextmanager
-def _mapped(path: Path) -> Iterator[memoryview]:
+def _contents(path: Path) -> Iterator[memoryview]:
     """The bytes of a file that may be cut under us: read, not mapped, for a map would end us with SIGBUS."""
     try:
         if not path.is_file():  # a FIFO would keep us waiting

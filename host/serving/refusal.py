@@ -44,6 +44,8 @@ def refusal(error: SealhostError) -> tuple[int, dict[str, Any]]:
         return error.status, error_object(message, kind=error.type, param=error.param, code=error.reason)
     if isinstance(error, TemplateError):
         return 500, error_object(message, kind=SERVER, code="template_error")
+    if error.code is Code.USAGE:  # found deeper down, but asked for by the client, such as a text that is too long
+        return 400, error_object(message)
     place = f"{error.where}: " if error.where else ""
     reason = "plugin_error" if error.code == Code.PLUGIN else "internal_error"
     return 500, error_object(place + message, kind=SERVER, code=reason)

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from sealhost.host.engine.request import (
+    EngineStats,
     ErrorEvent,
     Event,
-    EngineStats,
     FinishEvent,
     GenerationRequest,
     TokenEvent,
@@ -45,7 +45,7 @@ class ByteTokenizer:
         self.error: Exception | None = None
         self.gate: threading.Event | None = None
 
-    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
+    def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:  # noqa: ARG002 — as the protocol has it
         if self.gate is not None:
             assert self.gate.wait(PATIENCE_S)
         if self.error is not None:
@@ -192,7 +192,7 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
     token_bytes = [texts[i] for i in range(320)]
     visible = [b"" if i >= 256 else texts[i] for i in range(320)]
     ids = list(answer.encode()) if isinstance(answer, str) else answer
-    engine = ScriptEngine(changes.pop("script", lambda request: ids), visible)
+    engine = ScriptEngine(changes.pop("script", lambda _request: ids), visible)
     template = changes.pop("template", TEMPLATE)
     fields: dict[str, Any] = {
         "name": "tiny",

@@ -22,7 +22,7 @@ def events_of(raw: bytes) -> list[Any]:
     assert blocks.pop() == b""
     assert all(block.startswith(b"data: ") and b"\n" not in block for block in blocks)
     assert blocks.pop() == b"data: [DONE]"
-    return [json.loads(block[6:], parse_constant=lambda name: pytest.fail(name)) for block in blocks]
+    return [json.loads(block[6:], parse_constant=pytest.fail) for block in blocks]
 
 
 def text_of(events: list[Any]) -> str:
@@ -33,7 +33,7 @@ def text_of(events: list[Any]) -> str:
 def complete(live: Any, **body: Any) -> dict[str, Any]:
     answer = live.client.post(COMPLETE, json={"prompt": "x", "max_tokens": 100, **body})
     assert answer.status_code == 200, answer.text
-    return json.loads(answer.content, parse_constant=lambda name: pytest.fail(name))["choices"][0]
+    return json.loads(answer.content, parse_constant=pytest.fail)["choices"][0]
 
 
 def test_a_stream_is_data_lines_and_blank_lines_and_ends_with_done(live: Any) -> None:

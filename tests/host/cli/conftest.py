@@ -1,0 +1,133 @@
+"""A signed bundle of the demo model, and a `sealhost serve` in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sealhost.host.cli.main import run
+
+PATIENCE_S = 120.0
+"""A first compilation of the kernels on a busy machine."""
+
+
+@dataclass(frozen=True)
+class SignedBundle:
+    root: Path
+    keys: Path
+    private_key: Path
+
+
+@pytest.fixture(scope="session")
+def signed_smollm2(smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> SignedBundle:
+    """The demo model, packed and signed by the publisher's verbs."""
+    folder = tmp_path_factory.mktemp("publisher")
+    made = SignedBundle(folder / "bundle", folder / "keys", folder / "acme.key")
+    made.keys.mkdir(mode=0o755)
+    assert run(["keygen", "acme", "--out", str(folder), "--no-passphrase"]) == 0
+    (folder / "acme.pub").rename(made.keys / "acme.pub")
+    pack = ["pack", str(smollm2_gguf), "--out", str(made.root), "--name", "smollm2", "--version", "1"]
+    assert run(pack) == 0
+    assert run(["sign", str(made.root), "--key", str(made.private_key)]) == 0
+    return made
+
+
+@dataclass
+class Served:
+    """A running `sealhost serve`."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+    url: str = ""
+
+    @property
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=PATIENCE_S, trust_env=False)
+
+    def stats(self) -> dict[str, int]:
+        with self.client as client:
+            (stats,) = client.get("/readyz").json()["models"].values()
+        return stats
+
+    def wait_until_empty(self) -> dict[str, int]:
+        """The engine's counters once no request holds a block."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            stats = self.stats()
+            if stats["running"] == stats["waiting"] == 0 and stats["kv_free_blocks"] == stats["kv_total_blocks"]:
+                return stats
+        raise AssertionError(f"expected an empty engine, got {stats}")
+
+    def terminate(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_S)
+
+
+def start_server(arguments: Sequence[str]) -> Served:
+    """Starts a server and reads its notes until it is ready or has ended."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")}
+    command = [
+        sys.executable,
+        "-c",
+        "from sealhost.host.cli.main import main; main()",
+        "serve",
+        "--port",
+        "0",
+        *arguments,
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    served = Served(process)
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert process.stderr is not None
+        with process.stderr:
+            for line in process.stderr:
+                served.lines.append(line)
+                lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while (line := lines.get(timeout=PATIENCE_S)) is not None:
+        if found := re.search(r"listening on (http://\S+?);", line):
+            served.url = found[1]
+        if line.startswith("ready: "):
+            break
+    return served
+
+
+@pytest.fixture(scope="session")
+def start_serve() -> Iterator[Callable[[Sequence[str]], Served]]:
+    running: list[Served] = []
+
+    def start(arguments: Sequence[str]) -> Served:
+        running.append(start_server(arguments))
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.wait(PATIENCE_S)
+
+
+@pytest.fixture(scope="session")
+def served_smollm2(signed_smollm2: SignedBundle, start_serve: Callable[[Sequence[str]], Served]) -> Served:
+    """One server for all tests that only ask it."""
+    served = start_serve(
+        [str(signed_smollm2.root), "--keys", str(signed_smollm2.keys), "--context", "1024", "--kv-mib", "96"]
+    )
+    assert served.process.poll() is None, served.lines
+    return served

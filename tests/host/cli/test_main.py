@@ -1,0 +1,184 @@
+"""Ways for a command to end: one line, one exit code."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sealhost.host.cli import main
+from sealhost.host.cli.main import run
+from sealhost.host.errors import WeightsError
+from sealhost.signing.errors import Code, SealError
+
+MISSING = "/nonexistent/bundle"
+
+
+def refused(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, *said: str) -> str:
+    assert run(arguments) == code
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    assert output.err.startswith("E_")
+    assert "Traceback" not in output.err
+    for part in said:
+        assert part in output.err
+    return output.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["nope"], 2, ("E_USAGE", "nope")),
+        (["run"], 2, ("E_USAGE", "BUNDLE")),
+        (["run", "x"], 2, ("E_USAGE", "PROMPT")),
+        (["run", "x", "y", "--bogus"], 2, ("E_USAGE", "--bogus")),
+        (["run", "x", "y", "--max-tokens", "many"], 2, ("E_USAGE", "--max-tokens", "many")),
+        (["serve"], 2, ("E_USAGE", "BUNDLES")),
+        (["serve", "x", "--port", "http"], 2, ("E_USAGE", "--port")),
+        (["serve", "x", "--grace", "-1"], 2, ("E_USAGE", "--grace")),
+        (["serve", "x", "--kv-mib", "0"], 2, ("E_USAGE", "kv_bytes")),
+        (["serve", "x", "--threads", "-1"], 2, ("E_USAGE", "threads")),
+        (["serve", "x", "--port", "70000"], 3, ("E_IO", "70000", "--port")),
+        (["serve", "x", "--api-key-file", "/nonexistent/keys"], 3, ("E_IO", "--api-key-file")),
+        (["bench", "x", "--repeats", "0"], 2, ("E_USAGE", "--repeats")),
+        (["bench", "x", "--decode-tokens", "1"], 2, ("E_USAGE", "--decode-tokens")),
+        (["bench", MISSING, "--keys", MISSING], 3, ("E_IO", MISSING)),
+        (["chat", MISSING, "--keys", MISSING], 3, ("E_IO", MISSING)),
+        (["run", MISSING, "hi", "--keys", MISSING], 3, ("E_IO", MISSING)),
+        (["tokenize", MISSING], 3, ("E_IO", MISSING)),
+        (["verify", MISSING, "--keys", MISSING], 3, ("E_IO", MISSING)),
+        (["inspect", MISSING], 3, ("E_IO", MISSING)),
+        (["verify", "a\x1b[31mb\nc", "--keys", MISSING], 3, ("E_IO",)),
+    ],
+    ids=lambda value: " ".join(map(str, value))[:60] if isinstance(value, list) else None,
+)
+def test_a_refusal_is_one_line_with_its_exit_code(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: tuple[str, ...]
+) -> None:
+    assert "\x1b" not in refused(capsys, arguments, code, *said)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (SealError(Code.DIGEST, "model.gguf", "expected a, got b", "fetch it again"), 1, "E_DIGEST model.gguf:"),
+        (SealError(Code.UNTRUSTED, "bundle", "expected a, got b", "trust it"), 4, "E_UNTRUSTED bundle:"),
+        (WeightsError("general.architecture", "expected llama, got rwkv"), 1, "E_GGUF general.architecture:"),
+        (ZeroDivisionError("bad\nluck \x1b[0m"), 5, "E_INTERNAL sealhost:"),
+        (MemoryError(), 5, "E_INTERNAL sealhost:"),
+        (RecursionError(), 5, "E_INTERNAL sealhost:"),
+    ],
+)
+def test_every_error_becomes_a_line_and_a_traceback_only_on_demand(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str
+) -> None:
+    def failing(*_arguments: Any, **_options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(main, "command_line", lambda: failing)
+    assert "\x1b" not in refused(capsys, ["x"], code, said)
+    monkeypatch.setenv("SEALHOST_DEBUG", "1")
+    assert run(["x"]) == code
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_control_c_is_quiet(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_arguments: Any, **_options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "command_line", lambda: interrupted)
+    assert run(["x"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_reader_that_went_away_is_quiet() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", "from sealhost.host.cli.main import main; main()", "--help"],
+            stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False, env=_environment(),
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_help_and_light_verbs_load_nothing_heavy() -> None:
+    code = (
+        "import sys; from sealhost.host.cli.main import run; "
+        f"assert run(['--help']) == 0; assert run(['serve', '--help']) == 0; assert run(['verify', '{MISSING}', '--keys', '{MISSING}']) == 3; "
+        "heavy = {'numba', 'wasmtime', 'uvicorn', 'starlette', 'minijinja'} & set(sys.modules); assert not heavy, heavy"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=_environment()
+    )
+    assert done.returncode == 0, done.stderr
+    assert "OpenAI's API" in done.stdout
+
+
+def test_the_port_is_taken_before_anything_is_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        refused(capsys, ["serve", MISSING, "--port", port, "--keys", MISSING], 3, "E_IO", f"127.0.0.1:{port}", "--port")
+        monkeypatch.setenv("SEALHOST_PORT", port)
+        refused(capsys, ["serve", MISSING, "--keys", MISSING], 3, f"127.0.0.1:{port}")
+        # the flag wins, so the next thing to be refused is the trust store
+        refused(capsys, ["serve", MISSING, "--port", "0", "--keys", MISSING], 3, MISSING)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "arguments", "code", "said"),
+    [
+        ("SEALHOST_PORT", "http", ["serve", "x"], 2, "http"),
+        ("SEALHOST_MAX_TOKENS", "many", ["run", "x", "y"], 2, "many"),
+        ("SEALHOST_KEYS", "/nonexistent/from-environment", ["verify", "x"], 3, "from-environment"),
+        ("SEALHOST_KEYS", "/nonexistent/from-environment", ["run", "x", "y"], 3, "from-environment"),
+        ("SEALHOST_REPEATS", "0", ["bench", "x"], 2, "--repeats"),
+        ("SEALHOST_API_KEY", "short", ["serve", "x"], 2, "SEALHOST_API_KEY"),
+    ],
+)
+def test_every_flag_has_an_environment_twin(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: str,
+    arguments: list[str],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.setenv(name, value)
+    refused(capsys, arguments, code, said)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("", "at least one"), ("# only a remark\n\n", "at least one"), ("short\n", "at least 8")]
+)
+def test_a_file_of_api_keys_must_hold_usable_ones(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str, said: str
+) -> None:
+    path = tmp_path / "api-keys"
+    path.write_text(content)
+    refused(capsys, ["serve", "x", "--api-key-file", str(path)], 2, said, str(path))
+
+
+def test_every_verb_of_the_design_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("demo", "keygen", "pack", "sign", "verify", "inspect", "run", "chat", "serve", "tokenize", "bench"):
+        assert run([verb, "--help"]) == 0
+        assert f"sealhost {verb}" in capsys.readouterr().out
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")} | {
+        "PYTHONWARNINGS": ""
+    }

@@ -1,0 +1,110 @@
+"""The verbs that answer on the terminal, on the real model."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sealhost.host.cli.main import run
+
+pytestmark = pytest.mark.model
+
+FRANCE = "What is the capital of France?"
+
+
+@pytest.fixture
+def bundle_arguments(signed_smollm2: Any) -> tuple[str, list[str]]:
+    return str(signed_smollm2.root), ["--keys", str(signed_smollm2.keys)]
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+
+
+def test_run_prints_the_answer_alone(
+    bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, keys = bundle_arguments
+    assert run(["run", root, FRANCE, "--system", "Answer in one sentence.", *keys]) == 0
+    output = capsys.readouterr()
+    assert output.out == "The capital of France is Paris.\n"
+    assert run(["run", root, "The capital of France is", "--raw", "--max-tokens", "1", *keys]) == 0
+    assert capsys.readouterr().out == " Paris\n"
+
+
+def test_run_refuses_nonsense_in_one_line(
+    bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, keys = bundle_arguments
+    assert run(["run", root, "a", "--temperature", "-1", *keys]) == 2
+    assert run(["run", root, "a\udcff", *keys]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("E_")] == ["E_USAGE", "E_USAGE"]
+    assert "temperature" in lines[-2] or "temperature" in lines[0]
+
+
+def test_chat_keeps_the_conversation_until_exit(
+    bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, keys = bundle_arguments
+    feed(monkeypatch, f"{FRANCE}\n\n/exit\nnever\n".encode())
+    assert run(["chat", root, "--system", "Answer in one sentence.", "--temperature", "0", *keys]) == 0
+    assert capsys.readouterr().out == "The capital of France is Paris.\n"
+
+
+@pytest.mark.parametrize("source", ["bundle", "file"])
+def test_tokenize_equals_the_goldens(
+    bundle_arguments: tuple[str, list[str]],
+    smollm2_gguf: Path,
+    smollm2_goldens: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+) -> None:
+    root, keys = bundle_arguments
+    arguments = [root, *keys] if source == "bundle" else [str(smollm2_gguf)]
+    feed(monkeypatch, b"".join(json.dumps(golden["prompt"]).encode() + b"\n" for golden in smollm2_goldens))
+    assert run(["tokenize", *arguments, "--jsonl"]) == 0
+    output = capsys.readouterr()
+    assert [json.loads(line) for line in output.out.splitlines()] == [golden["token_ids"] for golden in smollm2_goldens]
+    assert ("nothing of it was verified" in output.err) == (source == "file")
+
+
+def test_tokenize_takes_whole_text_and_parses_specials_only_when_told(
+    smollm2_gguf: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(monkeypatch, b"<|im_end|>")
+    assert run(["tokenize", str(smollm2_gguf), "--parse-special"]) == 0
+    assert json.loads(capsys.readouterr().out) == [2]
+    feed(monkeypatch, b"<|im_end|>")
+    assert run(["tokenize", str(smollm2_gguf)]) == 0
+    assert len(json.loads(capsys.readouterr().out)) > 3
+
+
+@pytest.mark.parametrize("line", [b"[1]\n", b"no json\n", b'"\\ud800"\n', b'"\xff"\n', b"[" * 100_000 + b"\n"])
+def test_tokenize_names_a_line_that_is_no_json_string(
+    smollm2_gguf: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    feed(monkeypatch, b'"good"\n' + line)
+    assert run(["tokenize", str(smollm2_gguf), "--jsonl"]) == 2
+    output = capsys.readouterr()
+    assert output.out.count("\n") == 1
+    assert "E_USAGE line 2" in output.err
+
+
+def test_bench_prints_one_object_with_the_agreed_fields(
+    bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, keys = bundle_arguments
+    options = ["--json", "--repeats", "1", "--decode-tokens", "8", "--prompt-tokens", "16", "--context", "1024"]
+    assert run(["bench", root, *keys, *options]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    fields = {"prefill_512_tok_s", "prefill_16_tok_s", "decode_tok_s", "threads", "backend", "peak_rss_bytes"}
+    assert fields | {"load_s", "first_token_s", "verify_s", "decode_spread"} <= set(facts)
+    assert all(facts[name] > 0 for name in fields - {"backend"})
+    assert facts["backend"].startswith("cpu-")
