@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from contextlib import closing
 
@@ -63,6 +64,37 @@ def test_a_client_that_goes_away_frees_its_blocks_while_others_go_on(twin):
         assert engine.stats().cancelled == 1
         assert not gone.ended.is_set()
     assert house.sampler.open == 0
+
+
+def test_five_hundred_requests_aborted_at_random_stages_leave_an_empty_pool(twin):
+    numbers = random.Random(100)
+    house = twin.House(blocks=40)
+    plans = [
+        (numbers.randrange(1, 60), numbers.randrange(1, 30), numbers.choice([None, 0, 0, 1, 5, 20])) for _ in range(500)
+    ]
+
+    def leaving(engine, client, name, after):
+        def sink(event):
+            client(event)
+            if after is not None and len(client.tokens) == after:
+                engine.cancel(name)
+
+        return sink
+
+    clients = [twin.Client() for _ in plans]
+    with closing(running(house, max_sequences=6, max_waiting=1000, step_tokens=32, chunk_beside_decode=16)) as engine:
+        for n, (length, tokens, after) in enumerate(plans):
+            engine.submit(twin.request(str(n), [n % 256] * length, tokens), leaving(engine, clients[n], str(n), after))
+            if after == 0:
+                engine.cancel(str(n))
+        assert settled(engine, lambda stats: stats.finished + stats.cancelled == 500)
+        stats = engine.stats()
+        assert (stats.running, stats.waiting, stats.kv_free_blocks) == (0, 0, 40)
+        assert stats.cancelled > 150
+        engine._core.pool.check()
+    assert (house.sampler.open, house.sampler.misused) == (0, 0)
+    for n, (length, _, _) in enumerate(plans):
+        assert clients[n].tokens == twin.answer([n % 256] * length, len(clients[n].tokens))
 
 
 def test_everybody_who_leaves_at_once_is_gone_from_the_next_snapshot(twin):
