@@ -26,6 +26,8 @@ _KEY_FILE = "host.key"
 _KEY_BYTES = 32
 _MAX_ENTRY_BYTES = 1 << 30
 """Largest file that is read at all; twice what the compiling child may write."""
+MAX_CACHE_BYTES = 1 << 30
+"""What all entries together may take: some forty tokenizers with 262k tokens. Those not used for longest go first."""
 
 
 class CodeCache:
@@ -60,7 +62,11 @@ class CodeCache:
                 mac, blob = file.read(MAC_BYTES), file.read()
         except OSError:
             return None
-        return blob if hmac.compare_digest(mac, self._mac(self._key, key, blob)) else None
+        if not hmac.compare_digest(mac, self._mac(self._key, key, blob)):
+            return None
+        with suppress(OSError):
+            os.utime(self._directory / key.hex())  # clause 2.7: used just now
+        return blob
 
     def put(self, key: bytes, blob: bytes) -> None:
         """Stores `blob` under `key`: clause 2.5."""
@@ -72,9 +78,20 @@ class CodeCache:
                 file.write(self._mac(self._key, key, blob))
                 file.write(blob)
             temporary.replace(self._directory / key.hex())
+            self._prune(self._directory)
         except OSError:
             with suppress(OSError):
                 temporary.unlink()
+
+    @staticmethod
+    def _prune(directory: Path) -> None:
+        """Clause 2.7: keeps the entries used last, and sweeps up what a killed process left half-written."""
+        room = MAX_CACHE_BYTES
+        entries = [(p.stat(), p) for p in directory.iterdir() if p.name != _KEY_FILE]
+        for facts, path in sorted(entries, key=lambda entry: -entry[0].st_mtime_ns):
+            room -= facts.st_size
+            if room < 0:
+                path.unlink(missing_ok=True)
 
     @staticmethod
     def _mac(secret: bytes, key: bytes, blob: bytes) -> bytes:

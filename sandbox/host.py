@@ -10,7 +10,7 @@ One for each process. Loading is the way of README's picture: admission, first i
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import wasmtime
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from .plugin import Plugin
+    from .snapshot import Runs
     from .vocabulary import Vocabulary
     from .wasm_binary import Module
 
@@ -84,9 +85,8 @@ class Sandbox:
         def checks(instance: Instance, layout: TokenizerLayout) -> None:
             tokenizer.check_token_bytes(instance, layout, vocabulary)
 
-        prepared, limits = self._prepare(plugin, "tokenizer", vocabulary.digest(), first_calls, checks)
-        layout = TokenizerLayout(*abi.TOKENIZER_LAYOUT.unpack(prepared.layout))
-        program = replace(self._program(plugin, limits, prepared.compiled), patches=prepared.patches)
+        raw, program = self._prepare(plugin, "tokenizer", vocabulary.digest(), first_calls, checks)
+        layout = TokenizerLayout(*abi.TOKENIZER_LAYOUT.unpack(raw))
         return tokenizer.TokenizerPlugin(plugin.name, plugin.sha256, program, layout, vocabulary)
 
     def load_sampler(self, plugin: Plugin, vocab_size: int) -> sampler.SamplerPlugin:
@@ -99,9 +99,8 @@ class Sandbox:
         Raises:
             AdmissionError: Naming the clause.
         """
-        prepared, limits = self._prepare(plugin, "sampler", b"", sampler.prepare, lambda _instance, _layout: None)
-        layout = SamplerLayout(*abi.SAMPLER_LAYOUT.unpack(prepared.layout))
-        program = replace(self._program(plugin, limits, prepared.compiled), patches=prepared.patches)
+        raw, program = self._prepare(plugin, "sampler", b"", sampler.prepare, lambda _instance, _layout: None)
+        layout = SamplerLayout(*abi.SAMPLER_LAYOUT.unpack(raw))
         return sampler.SamplerPlugin(plugin.name, plugin.sha256, program, layout, vocab_size)
 
     def close(self) -> None:
@@ -123,7 +122,7 @@ class Sandbox:
         inputs: bytes,
         first_calls: Callable[[Instance], Layout],
         checks: Callable[[Instance, Layout], None],
-    ) -> tuple[Snapshot, Limits]:
+    ) -> tuple[bytes, Program]:
         """Admission, then the snapshot: from the cache, or made anew.
 
         Args:
@@ -132,6 +131,9 @@ class Sandbox:
             inputs: Digest of what the guest is given besides its own module.
             first_calls: Brings the first instance into the state that is kept.
             checks: What must hold of it; runs after the state was taken.
+
+        Returns:
+            The layout that the guest published, and the program that instances are made of.
         """
         if plugin.role != role:
             raise refusal(plugin.name, "1.14", f"expected a {role}, got a {plugin.role}")
@@ -141,10 +143,13 @@ class Sandbox:
         size = abi.SAMPLER_LAYOUT.size if role == "sampler" else abi.TOKENIZER_LAYOUT.size
         cached = self._cache.get(key)
         if cached is not None:
-            return Snapshot.unpack(cached, size), limits
-        prepared = self._make(plugin, module, limits, first_calls, checks)
-        self._cache.put(key, prepared.pack())
-        return prepared, limits
+            kept = Snapshot.unpack(cached, size)
+            with suppress(wasmtime.WasmtimeError):  # clause 2.6
+                return kept.layout, self._load(plugin, limits, kept.compiled, kept.patches)
+        made = self._make(plugin, module, limits, first_calls, checks)
+        program = self._program(plugin, limits, made.compiled, made.patches)
+        self._cache.put(key, made.pack())
+        return made.layout, program
 
     def _make(
         self,
@@ -154,9 +159,8 @@ class Sandbox:
         first_calls: Callable[[Instance], Layout],
         checks: Callable[[Instance, Layout], None],
     ) -> Snapshot:
-        first = self._program(plugin, limits, self._first_module(plugin.name, with_global_exports(module)))
         try:
-            with Instance(first) as instance:
+            with Instance(self._first_program(plugin, limits, with_global_exports(module))) as instance:
                 layout = first_calls(instance)
                 state = take(instance, module)  # clause 5.1, before anything else is asked
                 checks(instance, layout)
@@ -166,14 +170,17 @@ class Sandbox:
         wasm = with_state(module, State(image, state.globals), (abi.MEMORY, *abi.EXPORTS[plugin.role]))
         return Snapshot(layout.pack(), patches, self._compile(plugin.name, wasm))
 
-    def _first_module(self, name: str, wasm: bytes) -> bytes:
-        """Compiled code of the instrumented module: kept, because other vocabularies start from it too."""
+    def _first_program(self, plugin: Plugin, limits: Limits, wasm: bytes) -> Program:
+        """The instrumented module: kept, because other vocabularies start from it too."""
         key = hashlib.sha256(b"module" + self._fingerprint + hashlib.sha256(wasm).digest()).digest()
-        compiled = self._cache.get(key)
-        if compiled is None:
-            compiled = self._compile(name, wasm)
-            self._cache.put(key, compiled)
-        return compiled
+        cached = self._cache.get(key)
+        if cached is not None:
+            with suppress(wasmtime.WasmtimeError):  # clause 2.6
+                return self._load(plugin, limits, cached)
+        compiled = self._compile(plugin.name, wasm)
+        program = self._program(plugin, limits, compiled)
+        self._cache.put(key, compiled)
+        return program
 
     def _compile(self, name: str, wasm: bytes) -> bytes:
         """Clause 2.1: never in this process."""
@@ -186,10 +193,17 @@ class Sandbox:
         facts = f"snapshot {_SNAPSHOT_FORMAT} {role} ".encode()
         return hashlib.sha256(facts + self._fingerprint + hashlib.sha256(wasm).digest() + inputs).digest()
 
-    def _program(self, plugin: Plugin, limits: Limits, compiled: bytes) -> Program:
+    def _load(self, plugin: Plugin, limits: Limits, compiled: bytes, patches: Runs = ()) -> Program:
+        return Program.load(plugin.name, plugin.role, self._engine, compiled, limits, patches)
+
+    def _program(self, plugin: Plugin, limits: Limits, compiled: bytes, patches: Runs = ()) -> Program:
+        """Loads code that was compiled just now."""
         try:
-            return Program.load(plugin.name, plugin.role, self._engine, compiled, limits)
+            return self._load(plugin, limits, compiled, patches)
         except wasmtime.WasmtimeError as error:
             raise AdmissionError(
-                plugin.name, "2.2", f"compiled code was not accepted: {error}", "clear the compiled-code cache"
+                plugin.name,
+                "2.2",
+                f"compiled code was not accepted: {error}",
+                "report it: the compiling child made it just now",
             ) from None

@@ -24,13 +24,14 @@ from .thread_stack import require_stack
 from .wasm_binary import MAX_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
 
     from .engine import Engine
     from .errors import GuestErrorKind
     from .limits import Limits
+    from .snapshot import Runs
 
 
 _STATUS_NAMES = {int(s): s.name for s in abi.Status}
@@ -54,10 +55,10 @@ class Program:
     prepared: wasmtime.InstancePre
     limits: Limits
     deadlines_ms: Mapping[str, int]
-    patches: Sequence[tuple[int, bytes]] = ()
+    patches: Runs
 
     @classmethod
-    def load(cls, plugin: str, role: str, engine: Engine, compiled: bytes, limits: Limits) -> Program:
+    def load(cls, plugin: str, role: str, engine: Engine, compiled: bytes, limits: Limits, patches: Runs) -> Program:
         """Loads compiled code that is trusted already (clause 2.2).
 
         Raises:
@@ -67,7 +68,7 @@ class Program:
         _check_types(module, role)
         special = {"step": limits.step_ms, "encode": limits.encode_ms, "load": limits.load_ms}
         deadlines = {name: special.get(name, limits.init_ms) for name in abi.EXPORTS[role]}
-        return cls(plugin, engine, wasmtime.Linker(engine.raw).instantiate_pre(module), limits, deadlines)
+        return cls(plugin, engine, wasmtime.Linker(engine.raw).instantiate_pre(module), limits, deadlines, patches)
 
 
 def _check_types(module: wasmtime.Module, role: str) -> None:

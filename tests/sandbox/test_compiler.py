@@ -197,7 +197,20 @@ def test_compiled_code_of_another_configuration_is_not_loaded(build_guest, tmp_p
     assert len([p for p in directory.iterdir() if p.name != "host.key"]) == 4
 
 
-def test_code_that_is_authentic_but_not_for_this_engine_is_a_refusal(build_guest, tmp_path, monkeypatch):
+def test_authentic_entries_that_this_engine_does_not_take_are_made_again(build_guest, tmp_path):
+    directory = tmp_path / "cache"
+    with Sandbox(cache_directory=directory) as sandbox:
+        sandbox.load_sampler(build_guest("sampler"), 260)
+    entries = {p.name: p.read_bytes() for p in directory.iterdir() if p.name != "host.key"}
+    cache = CodeCache(directory)
+    for name, raw in entries.items():
+        cache.put(bytes.fromhex(name), raw[32:200] + b"code of another machine")
+    with Sandbox(cache_directory=directory) as sandbox:
+        assert sandbox.load_sampler(build_guest("sampler"), 260).history_capacity == 64
+    assert {p.name: p.read_bytes() for p in directory.iterdir() if p.name != "host.key"} == entries
+
+
+def test_code_that_was_made_just_now_but_not_for_this_engine_is_a_refusal(build_guest, tmp_path, monkeypatch):
     with Sandbox(cache_directory=tmp_path / "cache") as sandbox:
         monkeypatch.setattr("sealhost.sandbox.host.compile_module", lambda *_: b"not machine code")
         with pytest.raises(AdmissionError) as caught:
@@ -297,6 +310,19 @@ def test_entries_that_others_can_read_or_that_are_no_files_are_not_believed(tmp_
     cache.put(KEY, b"code")
     (tmp_path / "cache" / KEY.hex()).chmod(0o644)
     assert cache.get(KEY) is None
+
+
+def test_entries_not_used_for_longest_go_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("sealhost.sandbox.cache.MAX_CACHE_BYTES", 3 * 132)
+    cache = CodeCache(tmp_path / "cache")
+    keys = [bytes((n,)) * 32 for n in range(5)]
+    for age, key in enumerate(keys[:3]):
+        cache.put(key, bytes(100))
+        os.utime(tmp_path / "cache" / key.hex(), (age, age))
+    assert cache.get(keys[0]) == bytes(100)  # used again, so the second one is the oldest now
+    cache.put(keys[3], bytes(100))
+    assert [cache.get(key) is not None for key in keys] == [True, False, True, True, False]
+    assert CodeCache(tmp_path / "cache").usable
 
 
 def test_failing_to_write_is_not_an_error(tmp_path):
