@@ -23,6 +23,7 @@ import uvicorn
 
 from ...signing.errors import Code
 from ..errors import HostError
+from .protocol import BoundedHttp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +87,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="auto",
-                http="httptools",
+                http=BoundedHttp,
                 ws="none",
                 lifespan="off",
                 log_config=None,

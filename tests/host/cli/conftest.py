@@ -44,6 +44,42 @@ def signed_smollm2(smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory)
     return made
 
 
+STUBBORN = {
+    "trapper": "(unreachable)",
+    "looper": "(loop $for_ever (br $for_ever)) (unreachable)",
+    "liar": "(call $answer (i32.const 1) (i32.const 49152))",
+    "always-a": "(call $answer (i32.const 1) (i32.const 81))",
+}
+"""What each sampler of the plugin bundle does in a step; 81 is the id of "a"."""
+
+
+@pytest.fixture(scope="session")
+def stubborn_plugins(signed_smollm2: SignedBundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plugin bundle by another author, whose key the operator trusts, too."""
+    import wasmtime
+
+    from sealhost.signing.declaration import PluginSource
+    from sealhost.signing.keys import parse_private_key, write_key_pair
+    from sealhost.signing.manifest import PluginLimits
+    from sealhost.signing.pack import pack
+    from sealhost.signing.sign import sign_bundle
+
+    folder = tmp_path_factory.mktemp("author")
+    write_key_pair(folder, "author", passphrase=None)
+    text = (Path(__file__).parent / "guests" / "stubborn.wat").read_text()
+    limits = PluginLimits(memory_bytes=1 << 18, init_ms=500, load_ms=0, step_ms=50, encode_ms=0)
+    plugins = [
+        PluginSource(
+            bytes(wasmtime.wat2wasm(text.replace("STEP)", step + ")"))), name, "sampler", 1, "full", limits, None
+        )
+        for name, step in STUBBORN.items()
+    ]
+    pack(folder / "plugins", name="stubborn", version=1, model=None, plugins=plugins)
+    sign_bundle(folder / "plugins", parse_private_key((folder / "author.key").read_bytes(), None, "author.key"))
+    (folder / "author.pub").rename(signed_smollm2.keys / "author.pub")
+    return folder / "plugins"
+
+
 @dataclass
 class Served:
     """A running `sealhost serve`."""
@@ -124,10 +160,22 @@ def start_serve() -> Iterator[Callable[[Sequence[str]], Served]]:
 
 
 @pytest.fixture(scope="session")
-def served_smollm2(signed_smollm2: SignedBundle, start_serve: Callable[[Sequence[str]], Served]) -> Served:
+def served_smollm2(
+    signed_smollm2: SignedBundle, stubborn_plugins: Path, start_serve: Callable[[Sequence[str]], Served]
+) -> Served:
     """One server for all tests that only ask it."""
     served = start_serve(
-        [str(signed_smollm2.root), "--keys", str(signed_smollm2.keys), "--context", "1024", "--kv-mib", "96"]
+        [
+            str(signed_smollm2.root),
+            "--keys",
+            str(signed_smollm2.keys),
+            "--plugin",
+            str(stubborn_plugins),
+            "--context",
+            "1024",
+            "--kv-mib",
+            "96",
+        ]
     )
     assert served.process.poll() is None, served.lines
     return served

@@ -149,6 +149,28 @@ def test_the_bundle_is_named_in_every_answer(client: openai.OpenAI, served_smoll
     assert answer.system_fingerprint == "fp_" + digest[:12]
 
 
+def test_a_request_may_name_a_sampler_of_a_plugin_bundle(client: openai.OpenAI) -> None:
+    ask = {"model": MODEL, "prompt": "The capital of France is", "max_tokens": 3}
+    answer = client.completions.create(**ask, extra_body={"sampler": "always-a"})
+    assert answer.choices[0].text == "aaa"
+    with pytest.raises(openai.BadRequestError, match="always-a"):
+        client.completions.create(**ask, extra_body={"sampler": "nobody"})
+
+
+@pytest.mark.parametrize(("sampler", "said"), [("trapper", "trap"), ("looper", "timeout"), ("liar", "invalid")])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_sampler_that_misbehaves_costs_its_own_request_an_error_and_nothing_else(
+    client: openai.OpenAI, served_smollm2: Any, sampler: str, said: str, stream: bool
+) -> None:
+    ask = {"model": MODEL, "prompt": "The capital of France is", "temperature": 0, "max_tokens": 3}
+    with pytest.raises(openai.InternalServerError, match=rf"plugin {sampler}: {said}") as caught:
+        client.completions.create(**ask, stream=stream, extra_body={"sampler": sampler})
+    assert caught.value.code == "plugin_error"
+    assert client.completions.create(**ask).choices[0].text.startswith(" Paris")
+    assert served_smollm2.process.poll() is None
+    served_smollm2.wait_until_empty()
+
+
 @pytest.mark.parametrize(
     ("spoil", "code", "exit_code"),
     [
@@ -195,7 +217,8 @@ def flip(path: Path) -> None:
 
 
 def other_key(keys: Path) -> None:
-    (keys / "acme.pub").unlink()
+    for known in keys.iterdir():
+        known.unlink()
     assert run(["keygen", "other", "--out", str(keys.parent), "--no-passphrase"]) == 0
     (keys.parent / "other.pub").rename(keys / "other.pub")
 

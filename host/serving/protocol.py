@@ -1,0 +1,89 @@
+"""HTTP/1.1 with bounds that uvicorn's fast parser does not have by itself.
+
+Rules (clause 5.8 of host/README.md)
+* The head of a request is at most MAX_HEAD_BYTES and arrives within HEAD_SECONDS; beyond either the connection ends.
+* What is no HTTP gets 400 in the one shape that all errors have.
+
+Example:
+    uvicorn.Config(app, http=BoundedHttp)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from .refusal import error_object
+
+if TYPE_CHECKING:
+    import asyncio
+
+MAX_HEAD_BYTES = 64 << 10
+"""Bytes of a request line and its headers, together with what is read of the body at the same time."""
+
+HEAD_SECONDS = 30
+"""Seconds from the connection, or from the first byte of a further request, to the end of the head."""
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_bytes = 0
+        self._in_head = True
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
+        """Starts the clock."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops the clock."""
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """A further request on the connection."""
+        super().on_message_begin()
+        if not self._in_head:
+            self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        """The head has arrived."""
+        self._in_head = False
+        self._stop_clock()
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Counts the head's bytes."""
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response(f"expected a head of at most {MAX_HEAD_BYTES} bytes, got more; send less")
+        elif not self._in_head:
+            self._head_bytes = 0
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what could not be read, and closes the connection."""
+        body = msgspec.json.encode(error_object(msg, code="bad_request"))
+        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
+        self.transport.close()
+
+    def _expect_head(self) -> None:
+        self._in_head = True
+        self._stop_clock()
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _stop_clock(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_slow(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
