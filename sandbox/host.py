@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     Layout = TypeVar("Layout", SamplerLayout, TokenizerLayout)
 
-_SNAPSHOT_FORMAT = 2
+_SNAPSHOT_FORMAT = 3
 """Part of a snapshot's cache key: raise it when what is stored, or how it is made, changes."""
 
 

@@ -30,6 +30,12 @@ MAX_SPARSE_IMAGE_BYTES = 16 << 20
 """wasmtime maps an image copy-on-write when it spans no more than this, or is at least half full (wasmtime-environ,
 `try_static_init`). Otherwise it copies every byte into every instance: milliseconds instead of microseconds."""
 
+CHEAP_PATCH_BYTES = 64 << 10
+"""Writing this much into each instance takes about 10 µs."""
+
+DEAR_GAP = 32
+"""Bytes of zeros that the image would carry for each byte of a run: they are hashed and copied at each load."""
+
 Runs: TypeAlias = Sequence[tuple[int, bytes]]
 """Pieces of memory: (offset, bytes), ascending, apart."""
 
@@ -90,21 +96,26 @@ def take(instance: Instance, module: Module) -> State:
 def split(runs: Runs) -> tuple[Runs, Runs]:
     """Parts memory into an image that wasmtime maps copy-on-write, and the few outlying runs (clause 5.5).
 
-    From both ends, the run that makes the image emptiest for its size is left out until wasmtime takes the rest.
+    From both ends, the run that makes the image emptiest for its size is left out: as long as wasmtime would not map
+    the rest, and then as long as it is cheap to write and its gap is dear to keep.
 
     Returns:
         The image, and the patches.
     """
     first, last = 0, len(runs)
     held = sum(len(run) for _, run in runs)
-    while first < last and not _is_mappable(runs[first:last], held):
-        low, high = runs[first], runs[last - 1]
-        gap_after = (runs[first + 1][0] - low[0]) / len(low[1])
-        gap_before = (high[0] + len(high[1]) - runs[last - 2][0] - len(runs[last - 2][1])) / len(high[1])
-        if gap_after >= gap_before:
-            first, held = first + 1, held - len(low[1])
-        else:
-            last, held = last - 1, held - len(high[1])
+    budget = CHEAP_PATCH_BYTES
+    while last - first > 1:
+        low, after, before, high = runs[first], runs[first + 1], runs[last - 2], runs[last - 1]
+        above = (after[0] - low[0]) / len(low[1])
+        below = (high[0] + len(high[1]) - before[0] - len(before[1])) / len(high[1])
+        size = len(low[1]) if above >= below else len(high[1])
+        is_cheap = max(above, below) >= DEAR_GAP and size <= budget
+        if _is_mappable(runs[first:last], held) and not is_cheap:
+            break
+        first, last = (first + 1, last) if above >= below else (first, last - 1)
+        held -= size
+        budget -= size
     return runs[first:last], [*runs[:first], *runs[last:]]
 
 

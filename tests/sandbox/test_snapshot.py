@@ -33,15 +33,28 @@ def test_runs_of_pages_that_are_not_all_zero_are_found(pages, runs):
 
 
 NEAR, FAR = run(MIB, 3 * MIB), run(60 * MIB, PAGE)
+BIG_FAR = run(60 * MIB, 2 * MIB)
 SPLITS = {
     "nothing": ([], [], []),
     "one run": ([NEAR], [NEAR], []),
-    "close together": ([run(0, PAGE), NEAR], [run(0, PAGE), NEAR], []),
-    "an outlier above": ([NEAR, FAR], [NEAR], [FAR]),
-    "an outlier below": ([run(0, PAGE), run(60 * MIB, 3 * MIB)], [run(60 * MIB, 3 * MIB)], [run(0, PAGE)]),
+    "close together": ([run(MIB - 2 * PAGE, PAGE), NEAR], [run(MIB - 2 * PAGE, PAGE), NEAR], []),
+    "a small outlier above": ([NEAR, FAR], [NEAR], [FAR]),
+    "a small outlier below": ([run(0, PAGE), BIG_FAR], [BIG_FAR], [run(0, PAGE)]),
+    "a small outlier that could be mapped": ([run(0, PAGE), NEAR], [NEAR], [run(0, PAGE)]),
     "outliers on both sides": ([run(0, PAGE), run(30 * MIB, MIB), FAR], [run(30 * MIB, MIB)], [run(0, PAGE), FAR]),
+    "a large outlier that cannot be mapped": ([NEAR, BIG_FAR], [NEAR], [BIG_FAR]),
+    "a large outlier that can": ([NEAR, run(10 * MIB, MIB)], [NEAR, run(10 * MIB, MIB)], []),
     "half full": ([run(0, 20 * MIB), run(35 * MIB, 5 * MIB)], [run(0, 20 * MIB), run(35 * MIB, 5 * MIB)], []),
 }
+
+
+def test_outliers_are_few_even_when_state_is_strewn():
+    strewn = [run(i * MIB, PAGE) for i in range(64)]
+    image, patches = split(strewn)
+    assert len(image) + len(patches) == 64
+    assert image[-1][0] - image[0][0] <= 16 * MIB
+    close = [run(i * MIB // 4, PAGE) for i in range(60)]
+    assert len(split(close)[1]) == 16  # 64 KiB, and no more
 
 
 @pytest.mark.parametrize("name", SPLITS)
