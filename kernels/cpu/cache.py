@@ -19,6 +19,7 @@ import llvmlite.binding as llvm
 
 from ..errors import KernelError
 from .loader import Kernels
+from .objects import Flow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,7 @@ def cache_directory() -> Path:
     return Path(home) / "sealhost" / "kernels"
 
 
-def cache_key(isa: Isa) -> str:
+def cache_key() -> str:
     """Hex digest of everything that the object code depends on."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
@@ -49,7 +50,6 @@ def cache_key(isa: Isa) -> str:
         version("llvmlite"),
         llvm.get_host_cpu_name(),
         llvm.get_host_cpu_features().flatten(),
-        isa,
         *(os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")),
     )
     digest.update("\0".join(facts).encode())
@@ -66,18 +66,26 @@ def load_kernels(isa: Isa, progress: Callable[[str], None] | None = None) -> Ker
     Raises:
         KernelError: the cache folder is not safe to use.
     """
-    path = _private(cache_directory()) / f"{cache_key(isa)}.o"
-    found = _read(path)
-    if found is None:
-        if progress is not None:
-            progress(f"compiling the {isa} kernels for this processor (once)")
-        from .compiler import compile_step  # noqa: PLC0415 — numba takes half a second to import
+    folder, key = _private(cache_directory()), cache_key()
+    flow_path, products_path = folder / f"{key}-flow.o", folder / f"{key}-{isa}.o"
+    flow, products = _read(flow_path), _read(products_path)
+    if flow is None or products is None:
+        _tell(progress, f"compiling the {isa} kernels for this processor (once, about 20 seconds)")
+        from .compiler import compile_flow, compile_products  # noqa: PLC0415 — numba takes half a second to import
 
-        found = compile_step(isa)
-        _write(path, *found)
-        if progress is not None:
-            progress(f"compiled the kernels into {path.parent}")
-    return Kernels(*found)
+        if flow is None:
+            flow = compile_flow()
+            _write(flow_path, flow)
+        if products is None:
+            products = Flow("", (compile_products(isa),))
+            _write(products_path, products)
+        _tell(progress, f"compiled the kernels into {folder}")
+    return Kernels(flow.symbol, (*flow.objects, *products.objects))
+
+
+def _tell(progress: Callable[[str], None] | None, text: str) -> None:
+    if progress is not None:
+        progress(text)
 
 
 def _private(folder: Path) -> Path:
@@ -92,7 +100,7 @@ def _private(folder: Path) -> Path:
     return folder
 
 
-def _read(path: Path) -> tuple[str, tuple[bytes, ...]] | None:
+def _read(path: Path) -> Flow | None:
     try:
         content = path.read_bytes()
     except OSError:
@@ -101,18 +109,18 @@ def _read(path: Path) -> tuple[str, tuple[bytes, ...]] | None:
     if hashlib.sha256(rest).hexdigest().encode() != checksum:
         return None
     head, _, body = rest.partition(b"\n")
-    symbol, *sizes = head.decode().split()
+    symbol, *sizes = head.decode().split(" ")
     objects, start = [], 0
     for size in map(int, sizes):
         objects.append(body[start : start + size])
         start += size
-    return symbol, tuple(objects)
+    return Flow(symbol, tuple(objects))
 
 
-def _write(path: Path, symbol: str, objects: tuple[bytes, ...]) -> None:
+def _write(path: Path, flow: Flow) -> None:
     """Best effort: a full disk costs the next start a compilation, nothing else."""
-    head = " ".join([symbol, *(str(len(code)) for code in objects)])
-    rest = head.encode() + b"\n" + b"".join(objects)
+    head = " ".join([flow.symbol, *(str(len(code)) for code in flow.objects)])
+    rest = head.encode() + b"\n" + b"".join(flow.objects)
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)

@@ -1,63 +1,68 @@
-"""Compiles the step with numba to relocatable object code; imported only when the cache has none.
+"""Compiles the step to relocatable object code; imported only when the cache has none.
 
-The functions take and return int64 only and use no runtime of numba's (kernelset.OPTIONS), so the object can be linked
-later by LLVM alone: a cached start does not import numba.
+The flow (step.py and below) is compiled by numba, once for all instruction sets; kernels are emitted as LLVM IR. Nothing
+uses numba's runtime (kernelset.OPTIONS), so LLVM alone links the objects later: a cached start does not import numba.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
+from numba.core.registry import cpu_target
 
 from .dot import VERSIONS
 from .kernelset import SHARED
-from .step import build_entry
+from .objects import Flow
+from .products import product_library
+from .step import enter
 
 if TYPE_CHECKING:
-    from .dot import Dot
     from .isa import Isa
     from .native import Library
 
 
-class Compiled(NamedTuple):
-    """Object code, and the symbol of `enter(context, thread)` in it."""
-
-    symbol: str
-    objects: tuple[bytes, ...]
-
-
-def compile_step(isa: Isa) -> Compiled:
-    """Compiles for the processor that numba targets."""
-    return compile_entry(VERSIONS[isa])
-
-
-def compile_entry(dot: Dot) -> Compiled:
-    """Compiles with one version of the dot products."""
-    entry = build_entry(dot)
-    _satisfy_numba((SHARED, entry.library))
-    entry.enter.compile("int64(int64,int64)")
-    (result,) = entry.enter.overloads.values()
-    machine = result.library.codegen._tm  # noqa: SLF001 — numba offers no public way to its target machine
+def compile_flow() -> Flow:
+    """Compiles what no instruction set changes, for the processor that numba targets."""
+    products = product_library(next(iter(VERSIONS.values())))
+    _satisfy_numba((SHARED, products))
+    enter.compile("int64(int64,int64)")
+    (result,) = enter.overloads.values()
+    machine = target_machine()
     flow = machine.emit_object(result.library._final_module)  # noqa: SLF001 — the linked and optimised module
-    kernels = [_optimised(library, machine) for library in (SHARED, entry.library)]
-    return Compiled(result.fndesc.llvm_func_name, (flow, *kernels))
+    return Flow(result.fndesc.llvm_func_name, (flow, emit_object(SHARED, machine)))
 
 
-def _satisfy_numba(libraries: tuple[Library, ...]) -> None:
-    """Gives numba's own linker an address for each kernel; that code never runs, so it is the address of `abort`."""
-    nowhere = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
-    for library in libraries:
-        for kernel in library.kernels:
-            llvm.add_symbol(kernel.symbol, nowhere)
+def compile_products(isa: Isa) -> bytes:
+    """Compiles one version of the matrix products."""
+    return emit_object(product_library(VERSIONS[isa]), target_machine())
 
 
-def _optimised(library: Library, machine: llvm.TargetMachine) -> bytes:
+def target_machine() -> llvm.TargetMachine:
+    """The processor that numba targets."""
+    return cpu_target.target_context.codegen()._tm  # noqa: SLF001 — numba offers no public way to it
+
+
+def optimise(library: Library, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """A library's optimised module."""
     module = llvm.parse_assembly(str(library.module(machine.triple)))
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_unrolling = False  # kernels unroll by themselves; see matmul._block_sums
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
-    return machine.emit_object(module)
+    return module
+
+
+def emit_object(library: Library, machine: llvm.TargetMachine) -> bytes:
+    """A library as object code."""
+    return bytes(machine.emit_object(optimise(library, machine)))
+
+
+def _satisfy_numba(libraries: tuple[Library, ...]) -> None:
+    """Gives numba's own linker an address for each kernel; that code never runs, so it is the address of `abort`."""
+    nowhere = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
+    for library in libraries:
+        for kernel in library.kernels.values():
+            llvm.add_symbol(kernel.symbol, nowhere)

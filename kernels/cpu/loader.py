@@ -16,7 +16,14 @@ _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, 
 
 
 class Kernels:
-    """Loaded code. `enter` releases the GIL while it runs (ctypes does so for every foreign call)."""
+    """Loaded code.
+
+    `enter` releases the GIL while it runs (ctypes does so for every foreign call).
+
+    Args:
+        symbol: The entry point.
+        objects: Object code that together resolves all names but those of the C library.
+    """
 
     def __init__(self, symbol: str, objects: tuple[bytes, ...]) -> None:
         llvm.initialize_native_target()

@@ -90,6 +90,11 @@ class StepMemory:
         """Positions that a sequence may reach."""
         return min(self._spec.context, self._capacity.kv_blocks * KV_BLOCK_TOKENS)
 
+    @property
+    def _state_bytes(self) -> int:
+        """Bytes of one query's running attention."""
+        return PARTIAL_HEADER + 4 * self._spec.head_dim
+
     def put(self, word: Context, value: int) -> None:
         """Sets a word of the context."""
         self.context[word // WORD] = value
@@ -169,13 +174,16 @@ class StepMemory:
         if capacity.hidden_plain:
             self._take(Context.HIDDEN_PLAIN, n * spec.feed_forward_dim * 4)
         self._take(Context.TILES, n * 8)
+        partitions = -(-self.position_limit // PARTITION_TOKENS)
+        self.put(Context.PARTIALS_MOST, partitions)
+        self._take(Context.PARTIALS, SMALL * partitions * spec.heads * self._state_bytes)
 
     def _make_local(self) -> None:
         """One thread's scratch: each part's offset goes into the context."""
         spec = self._spec
         widest = max(spec.dim, spec.heads * spec.head_dim)
         queries = max(QUERIES, spec.heads // spec.kv_heads)
-        state = PARTIAL_HEADER + 4 * spec.head_dim
+        state = self._state_bytes
         # four gate/up tiles of `dim` columns, or one tile of the widest matrix; two bytes a weight at most
         line_bytes = 4 * round_up(max(4 * spec.dim, widest, spec.feed_forward_dim) * 2 * TILE_ROWS // 4, LINE)
         parts = {
@@ -188,6 +196,7 @@ class StepMemory:
             Context.LOCAL_PARTIALS: _LARGEST_GROUP * state,
             Context.LOCAL_STATES: queries * state,
             Context.LOCAL_SEEN: queries * 4,
+            Context.LOCAL_ROW: spec.heads * spec.head_dim * 4,
         }
         offset = 0
         for word, size in parts.items():

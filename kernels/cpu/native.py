@@ -47,11 +47,11 @@ class Library:
     """A set of kernels.
 
     Attributes:
-        kernels: What `module` emits.
+        kernels: What `module` emits, by name.
     """
 
     def __init__(self) -> None:
-        self.kernels: list[Kernel] = []
+        self.kernels: dict[str, Kernel] = {}
 
     def native(self, name: str, body: Callable[..., Any], *, returns: Any = None) -> Any:
         """Adds a kernel.
@@ -65,21 +65,31 @@ class Library:
             A callable for use inside njit functions.
         """
         arity = len(inspect.signature(body).parameters) - 1
-        kernel = Kernel(f"sealhost_{name}", body, arity, returns)
-        self.kernels.append(kernel)
+        self.kernels[name] = Kernel(f"sealhost_{name}", body, arity, returns)
+        return self.declared(name)
+
+    def declared(self, name: str) -> Any:
+        """A callable for a kernel that was added."""
+        kernel = self.kernels[name]
 
         def code(builder: Any, values: list[Any]) -> Any:
             return builder.call(cgutils.get_or_insert_function(builder.module, kernel.type, kernel.symbol), values)
 
-        return _callable(code, returns)
+        return _callable(code, kernel.returns)
+
+    def invoke(self, k: Emit, name: str, *values: Any) -> Any:
+        """Emits a call of one kernel from another one."""
+        kernel = self.kernels[name]
+        return k.b.call(cgutils.get_or_insert_function(k.b.module, kernel.type, kernel.symbol), values)
 
     def module(self, triple: str) -> ir.Module:
         """Emits all kernels."""
         module = ir.Module("sealhost-kernels")
         module.triple = triple
-        for kernel in self.kernels:
-            function = ir.Function(module, kernel.type, kernel.symbol)
+        for kernel in self.kernels.values():
+            function = cgutils.get_or_insert_function(module, kernel.type, kernel.symbol)
             function.attributes.add("nounwind")
+            function.attributes.add("noinline")
             emit = Emit(ir.IRBuilder(function.append_basic_block("entry")))
             result = kernel.body(emit, *function.args)
             if kernel.returns is None:

@@ -62,6 +62,9 @@ class Context(_Offset):
     HIDDEN_PLAIN_STRIDE = auto()
     TILES = auto()
     TILE_COUNT = auto()
+    PARTITIONS = auto()
+    PARTIALS = auto()
+    PARTIALS_MOST = auto()
     # scratch of one thread: base, bytes between threads, and offsets in it
     LOCAL = auto()
     LOCAL_STRIDE = auto()
@@ -74,6 +77,7 @@ class Context(_Offset):
     LOCAL_PARTIALS = auto()
     LOCAL_STATES = auto()
     LOCAL_SEEN = auto()
+    LOCAL_ROW = auto()
     # the batch
     TOKENS = auto()
     POSITIONS = auto()

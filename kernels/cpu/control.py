@@ -1,0 +1,133 @@
+"""How a step is shared out: checking the batch, dealing tasks, waiting for the others, cutting attention into tiles."""
+
+from __future__ import annotations
+
+from ..backend import KV_BLOCK_TOKENS
+from ..layouts import LINE
+from . import words as w
+from .kernelset import (
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    atomic_take,
+    function,
+    load,
+    load32,
+    pause,
+    sleep_on,
+    store,
+    store32,
+    wake_all,
+)
+from .program import CHUNK, PARTITION_TOKENS, SMALL
+from .sync import ARRIVED, COUNTERS, ROUND, SLEEPERS, SPINS
+
+
+@function
+def check(context):
+    """Refuses ids out of range before anything is read through them; returns a `Fault` (clause 7.1)."""
+    n, sequences_count = load(context + w.c_n), load(context + w.c_sequence_count)
+    tokens, positions, sequences = load(context + w.c_tokens), load(context + w.c_positions), load(context + w.c_sequences)
+    tables, table_stride = load(context + w.c_tables), load(context + w.c_table_stride)
+    vocab, limit, kv_blocks = load(context + w.c_vocab), load(context + w.c_position_limit), load(context + w.c_kv_blocks)
+    previous, previous_position = -1, -1
+    for index in range(n):
+        token, position, sequence = load32(tokens + 4 * index), load32(positions + 4 * index), load32(sequences + 4 * index)
+        if token < 0 or token >= vocab:
+            return w.f_token
+        if position < 0 or position >= limit or 4 * (position // KV_BLOCK_TOKENS) >= table_stride:
+            return w.f_position
+        if sequence == previous:
+            if position != previous_position + 1:
+                return w.f_order
+        elif sequence != previous + 1 or sequence >= sequences_count:
+            return w.f_order
+        if index + 1 == n or load32(sequences + 4 * (index + 1)) != sequence:
+            for entry in range(position // KV_BLOCK_TOKENS + 1):
+                block = load32(tables + sequence * table_stride + 4 * entry)
+                if block < 0 or block >= kv_blocks:
+                    return w.f_block
+        previous, previous_position = sequence, position
+    if previous + 1 != sequences_count:
+        return w.f_order
+    for row in range(load(context + w.c_logits_count)):
+        wanted = load32(load(context + w.c_logits_tokens) + 4 * row)
+        if wanted < 0 or wanted >= n or load(load(context + w.c_logits_addresses) + 8 * row) == 0:
+            return w.f_logits
+    return 0
+
+
+@function
+def deal(sync, threads, tasks):
+    """Gives each thread its share of the next phase's tasks."""
+    for thread in range(threads):
+        store(sync + COUNTERS + LINE * thread, tasks * thread // threads)
+
+
+@function
+def wait(sync, threads, tasks):
+    """Ends a phase: returns when every thread has come; the next phase has `tasks` tasks."""
+    here = atomic_load(sync + ROUND)
+    if atomic_add(sync + ARRIVED, 1) == threads - 1:
+        deal(sync, threads, tasks)
+        atomic_store(sync + ARRIVED, 0)
+        atomic_store(sync + ROUND, here + 1)
+        if atomic_load(sync + SLEEPERS) > 0:
+            wake_all(sync + ROUND)
+        return
+    spins = 0
+    while atomic_load(sync + ROUND) == here:
+        spins += 1
+        if spins < SPINS:
+            pause()
+        else:
+            atomic_add(sync + SLEEPERS, 1)
+            sleep_on(sync + ROUND, here)
+            atomic_add(sync + SLEEPERS, -1)
+
+
+@function
+def take(sync, thread, threads, tasks):
+    """The next task of this thread's share, then of the others'; -1 when all are taken."""
+    for step in range(threads):
+        owner = (thread + step) % threads
+        task = atomic_take(sync + COUNTERS + LINE * owner)
+        if task < tasks * (owner + 1) // threads:
+            return task
+    return -1
+
+
+@function
+def tasks_after_norm(n, tasks):
+    """Tasks of the next phase when a norm or quantisation of n tokens comes in between."""
+    return tasks if n <= SMALL else n
+
+
+@function
+def chunks(n):
+    """Column chunks of a product."""
+    return (n + CHUNK - 1) // CHUNK
+
+
+@function
+def make_tiles(context):
+    """Groups the batch's tokens into attention tiles: up to TILE_TOKENS neighbours of one sequence.
+
+    Also notes how many partitions the longest of them has.
+    """
+    n, most = load(context + w.c_n), load(context + w.c_tile_tokens)
+    tiles, sequences = load(context + w.c_tiles), load(context + w.c_sequences)
+    positions, partitions = load(context + w.c_positions), 1
+    count, first = 0, 0
+    while first < n:
+        size = 1
+        sequence = load32(sequences + 4 * first)
+        while size < most and first + size < n and load32(sequences + 4 * (first + size)) == sequence:
+            size += 1
+        store32(tiles + 8 * count, first)
+        store32(tiles + 8 * count + 4, size)
+        count += 1
+        first += size
+        partitions = max(partitions, load32(positions + 4 * (first - 1)) // PARTITION_TOKENS + 1)
+    store(context + w.c_tile_count, count)
+    store(context + w.c_partitions, partitions)

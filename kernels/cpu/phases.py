@@ -1,0 +1,277 @@
+"""The phases of a step that multiply matrices, and those that make their activations.
+
+Every function is what one thread does in a phase: it takes tasks until none are left. A task of a product is one tile
+of 16 rows times one chunk of columns; a column is a row of activations (two of them for wide activations, clause 3.3).
+"""
+
+from __future__ import annotations
+
+from ..layouts import LINE, TILE_ROWS
+from . import words as w
+from .attend import merge_row
+from .control import chunks, take, wait
+from .kernelset import (
+    add_rows,
+    columns,
+    embed,
+    function,
+    load,
+    load32,
+    norm_quantise,
+    norm_quantise_wide,
+    put_pair,
+    put_rows,
+    quantise,
+    swiglu_quantise,
+    unpack,
+)
+from .program import CHUNK, SMALL, STRIP
+
+ADD, PUT, PAIR = w.ADD, w.PUT, w.PAIR
+FLOATS = w.FLOATS
+
+
+@function
+def acts_of(context, local, n):
+    """Where n tokens' activations are: in the thread's own memory when it makes them itself."""
+    return local + load(context + w.c_local_acts) if n <= SMALL else load(context + w.c_acts)
+
+
+@function
+def plain_of(context, local, n):
+    """Where their float32 copies are; 0 when no matrix wants them."""
+    plain = load(context + w.c_plain)
+    return local + load(context + w.c_local_plain) if plain != 0 and n <= SMALL else plain
+
+
+@function
+def norm_row(context, local, weight, source, index, n, wide):
+    """Norms and quantises row `source` of x to row `index` of the activations, or to two rows of 16 bits together."""
+    blocks, stride = load(context + w.c_dim), load(context + w.c_acts_stride)
+    x = load(context + w.c_x) + source * blocks * w.ROW_BYTES
+    acts, plain = acts_of(context, local, n), plain_of(context, local, n)
+    copy = 0 if plain == 0 else plain + index * load(context + w.c_plain_stride)
+    if wide:
+        act = acts + 2 * index * stride
+        norm_quantise_wide(x, weight, act, act + stride, copy, blocks, load(context + w.c_epsilon))
+    else:
+        norm_quantise(x, weight, acts + index * stride, copy, blocks, load(context + w.c_epsilon))
+
+
+@function
+def norm_phase(context, thread, local, weight, wanted, n, wide, tasks):
+    """Norms and quantises n rows of x (those that `wanted` lists, unless it is 0); then `tasks` are dealt."""
+    if n <= SMALL:
+        for row in range(n):
+            norm_row(context, local, weight, row if wanted == 0 else load32(wanted + 4 * row), row, n, wide)
+        return
+    sync, threads = load(context + w.c_sync), load(context + w.c_threads)
+    while True:
+        row = take(sync, thread, threads, n)
+        if row < 0:
+            break
+        norm_row(context, local, weight, row if wanted == 0 else load32(wanted + 4 * row), row, n, wide)
+    wait(sync, threads, tasks)
+
+
+@function
+def quantise_row(context, x, index, acts, plain):
+    """Quantises a row of attention output."""
+    copy = 0 if plain == 0 else plain + index * load(context + w.c_plain_stride)
+    quantise(x, acts + index * load(context + w.c_acts_stride), copy, load(context + w.c_attention))
+
+
+@function
+def quantise_phase(context, thread, local, tasks):
+    """Quantises the attention's output; then `tasks` are dealt."""
+    n = load(context + w.c_n)
+    acts, plain = acts_of(context, local, n), plain_of(context, local, n)
+    if n <= SMALL:
+        for row in range(n):
+            quantise_row(context, merge_row(context, local, row), row, acts, plain)
+        return
+    sync, threads = load(context + w.c_sync), load(context + w.c_threads)
+    row_bytes = load(context + w.c_attention) * w.ROW_BYTES
+    while True:
+        row = take(sync, thread, threads, n)
+        if row < 0:
+            break
+        quantise_row(context, load(context + w.c_att) + row * row_bytes, row, acts, plain)
+    wait(sync, threads, tasks)
+
+
+@function
+def spread_tile(matrix, tile, lines):
+    """Unpacks a tile to `lines`."""
+    data = load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
+    unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines)
+
+
+@function
+def multiply(matrix, tile, lines, is_unpacked, acts, stride, plain, plain_stride, first, count, out):
+    """One tile times `count` columns from `first`, to out[count][16]."""
+    columns(
+        load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes), lines, is_unpacked,
+        acts + first * stride, stride, plain + first * plain_stride, plain_stride,
+        load(matrix + w.m_kind), load(matrix + w.m_blocks), count, out,
+    )  # fmt: skip
+
+
+@function
+def product(context, local, matrix, tile, chunk, n, acts, stride, plain, plain_stride, x, x_stride, mode):
+    """One tile times one chunk of n columns, into float32 rows."""
+    if mode == PAIR and load(matrix + w.m_kind) >= FLOATS:
+        mode, n = PUT, n // 2  # float matrices have one column a token
+    lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
+    first, end = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
+    is_unpacked = end - first > SMALL
+    if is_unpacked:
+        spread_tile(matrix, tile, lines)
+    rows = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
+    to = x + LINE * tile
+    while first < end:
+        count = min(STRIP, end - first)
+        multiply(matrix, tile, lines, is_unpacked, acts, stride, plain, plain_stride, first, count, out)
+        if mode == PAIR:
+            for pair in range(count // 2):
+                put_pair(to + (first // 2 + pair) * x_stride, out + 2 * LINE * pair, rows)
+        elif mode == ADD:
+            for column in range(count):
+                add_rows(to + (first + column) * x_stride, out + LINE * column, rows)
+        else:
+            for column in range(count):
+                put_rows(to + (first + column) * x_stride, out + LINE * column, rows)
+        first += count
+
+
+@function
+def embed_phase(context, thread):
+    """Looks up the tokens' rows of the embedding."""
+    sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
+    matrix = load(context + w.c_embedding)
+    blocks = load(matrix + w.m_blocks)
+    while True:
+        task = take(sync, thread, threads, n)
+        if task < 0:
+            break
+        token = load32(load(context + w.c_tokens) + 4 * task)
+        tile = load(matrix + w.m_data) + token // TILE_ROWS * load(matrix + w.m_tile_bytes)
+        to = load(context + w.c_x) + task * blocks * w.ROW_BYTES
+        embed(load(matrix + w.m_kind), tile, token % TILE_ROWS, blocks, to)
+
+
+@function
+def qkv_phase(context, thread, layer, local):
+    """Queries, keys and values, side by side in one row a token."""
+    sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
+    q_tiles, kv_tiles = load(layer + w.l_query + w.m_tiles), load(layer + w.l_key + w.m_tiles)
+    all_tiles = q_tiles + 2 * kv_tiles
+    acts, plain = acts_of(context, local, n), plain_of(context, local, n)
+    stride, plain_stride = load(context + w.c_acts_stride), load(context + w.c_plain_stride)
+    to, to_stride = load(context + w.c_qkv), load(context + w.c_qkv_stride)
+    while True:
+        task = take(sync, thread, threads, all_tiles * chunks(2 * n))
+        if task < 0:
+            break
+        tile, matrix, start = task % all_tiles, layer + w.l_query, 0
+        if tile >= q_tiles + kv_tiles:
+            matrix, start = layer + w.l_value, q_tiles + kv_tiles
+        elif tile >= q_tiles:
+            matrix, start = layer + w.l_key, q_tiles
+        product(
+            context, local, matrix, tile - start, task // all_tiles, 2 * n, acts, stride, plain, plain_stride,
+            to + LINE * start, to_stride, PAIR,
+        )  # fmt: skip
+
+
+@function
+def project(context, thread, local, matrix, n, acts, stride, plain, plain_stride):
+    """A matrix times n columns, added to x."""
+    sync, threads = load(context + w.c_sync), load(context + w.c_threads)
+    tiles = load(matrix + w.m_tiles)
+    x, x_stride = load(context + w.c_x), load(context + w.c_dim) * w.ROW_BYTES
+    while True:
+        task = take(sync, thread, threads, tiles * chunks(n))
+        if task < 0:
+            break
+        product(
+            context, local, matrix, task % tiles, task // tiles, n, acts, stride, plain, plain_stride, x, x_stride, ADD
+        )
+
+
+@function
+def gated(context, local, layer, unit, first, end, acts, plain):
+    """Gate and up for 32 hidden rows and one chunk of columns, then SwiGLU and quantisation."""
+    lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
+    stride, plain_stride = load(context + w.c_acts_stride), load(context + w.c_plain_stride)
+    tile_lines = (out - lines) // 4
+    is_unpacked = end - first > SMALL
+    if is_unpacked:
+        for part in range(4):
+            matrix = layer + (w.l_gate if part < 2 else w.l_up)
+            spread_tile(matrix, 2 * unit + part % 2, lines + part * tile_lines)
+    hidden_stride, plain_hidden = load(context + w.c_hid_stride), load(context + w.c_hid_plain)
+    while first < end:
+        count = min(STRIP, end - first)
+        for part in range(4):
+            matrix, to = layer + (w.l_gate if part < 2 else w.l_up), out + part * STRIP * LINE
+            spread = lines + part * tile_lines
+            multiply(matrix, 2 * unit + part % 2, spread, is_unpacked, acts, stride, plain, plain_stride, first, count, to)
+        for column in range(count):
+            act = load(context + w.c_hid) + (first + column) * hidden_stride
+            copy = 0 if plain_hidden == 0 else plain_hidden + (first + column) * load(context + w.c_hid_plain_stride)
+            swiglu_quantise(out + LINE * column, STRIP * LINE, act, copy, unit)
+        first += count
+
+
+@function
+def gate_phase(context, thread, layer, local):
+    """Gate, up and SwiGLU; a task is 32 hidden rows, which make one record of the activations of `down`."""
+    sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
+    units = load(context + w.c_hidden)
+    acts, plain = acts_of(context, local, n), plain_of(context, local, n)
+    while True:
+        task = take(sync, thread, threads, units * chunks(n))
+        if task < 0:
+            break
+        first = task // units * CHUNK
+        gated(context, local, layer, task % units, first, min(n, first + CHUNK), acts, plain)
+
+
+@function
+def head_tile(context, local, matrix, tile, rows, wide):
+    """One tile of the head for the wanted rows, straight to their addresses."""
+    out, lines = local + load(context + w.c_local_out), local + load(context + w.c_local_lines)
+    acts, plain = acts_of(context, local, rows), plain_of(context, local, rows)
+    stride, plain_stride = load(context + w.c_acts_stride), load(context + w.c_plain_stride)
+    addresses = load(context + w.c_logits_addresses)
+    total = 2 * rows if wide else rows
+    count = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
+    is_unpacked = total > SMALL
+    if is_unpacked:
+        spread_tile(matrix, tile, lines)
+    first = 0
+    while first < total:
+        strip = min(STRIP, total - first)
+        multiply(matrix, tile, lines, is_unpacked, acts, stride, plain, plain_stride, first, strip, out)
+        if wide:
+            for pair in range(strip // 2):
+                put_pair(load(addresses + 8 * (first // 2 + pair)) + LINE * tile, out + 2 * LINE * pair, count)
+        else:
+            for row in range(strip):
+                put_rows(load(addresses + 8 * (first + row)) + LINE * tile, out + LINE * row, count)
+        first += strip
+
+
+@function
+def head_phase(context, thread, local):
+    """The head for the wanted rows."""
+    sync, threads, rows = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_logits_count)
+    matrix = load(context + w.c_head)
+    tasks = load(matrix + w.m_tiles) if rows > 0 else 0
+    wide = load(matrix + w.m_kind) < FLOATS
+    while True:
+        tile = take(sync, thread, threads, tasks)
+        if tile < 0:
+            break
+        head_tile(context, local, matrix, tile, rows, wide)
