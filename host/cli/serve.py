@@ -7,6 +7,7 @@ Rules (clauses 5.6, 5.7 and 6.6 of host/README.md)
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -49,6 +50,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     keys: Keys = None,
     host: str = "127.0.0.1",
     port: int = 8080,
+    admin_port: int | None = None,
     api_key_file: Path | None = None,
     allow_origin: Annotated[list[str] | None, Parameter(negative="")] = None,
     grace: float = 10.0,
@@ -62,21 +64,24 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
         keys: Folder with the trusted *.pub files; without it your own trust store.
         host: Address to listen on.
         port: Port to listen on; 0 takes any free one.
+        admin_port: Another port, for health checks alone. [default: none]
         api_key_file: File with one API key a line; without it SEALHOST_API_KEY, else no key is asked for.
         allow_origin: Web origin that a browser lets in, "*" for all; may be given several times.
         grace: Seconds that running answers have after SIGTERM.
         engine: How the model runs.
     """
-    from ..serving.app import data_plane  # noqa: PLC0415 — other verbs need no server
+    from ..serving.app import admin_plane, data_plane  # noqa: PLC0415 — other verbs need no server
     from ..serving.served import Registry  # noqa: PLC0415
-    from ..serving.server import Server, bind  # noqa: PLC0415
+    from ..serving.server import Server, bind, in_background  # noqa: PLC0415
     from ..serving.service import Service  # noqa: PLC0415
     from ..serving.workers import Workers  # noqa: PLC0415
 
     config, api_keys = engine.config(), _api_keys(api_key_file)
     if not 0 <= grace <= MAX_GRACE_S:
         raise UsageError("--grace", f"expected 0 to {MAX_GRACE_S} seconds, got {grace}", "choose another")
-    with bind(host, port) as listener:
+    with bind(host, port) as listener, contextlib.ExitStack() as admin:
+        if admin_port is not None:
+            admin_listener = admin.enter_context(bind(host, admin_port))
         trust = trust_in(keys)
         _log_to_stderr()
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
@@ -86,6 +91,8 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
         server = Server(app, service, grace=grace)
         loading = Loading(bundles, plugin or [], trust, config, service, server, address)
         loading.start()
+        if admin_port is not None:
+            admin.enter_context(in_background(Server(admin_plane(service), service, grace=0), admin_listener))
         server.run(sockets=[listener])
     service.workers.close()
     loading.finish()

@@ -1,4 +1,4 @@
-"""The data plane as one ASGI application: routes, and errors for what no route takes.
+"""The data plane and the admin plane as ASGI applications: routes, and errors for what no route takes.
 
 Example:
     app = data_plane(service, keys=(), origins=())
@@ -37,7 +37,6 @@ def data_plane(service: Service, *, keys: Sequence[str] = (), origins: Sequence[
         keys: API keys; none: no key is asked for.
         origins: Web origins that a browser lets in, see `access`.
     """
-    ready = Endpoint(catalogue.Ready(service))
     routes = [
         Route("/v1/chat/completions", Endpoint(generate.Chat(service)), methods=["POST"]),
         Route("/v1/completions", Endpoint(generate.Completions(service)), methods=["POST"]),
@@ -45,13 +44,29 @@ def data_plane(service: Service, *, keys: Sequence[str] = (), origins: Sequence[
         Route("/v1/models/{id:path}", Endpoint(catalogue.Model(service)), methods=["GET"]),
         Route("/tokenize", Endpoint(catalogue.Tokenize(service)), methods=["POST"]),
         Route("/detokenize", Endpoint(catalogue.Detokenize(service)), methods=["POST"]),
+        *_health(service),
+    ]
+    return Access(_routed(routes), keys=keys, origins=origins)
+
+
+def admin_plane(service: Service) -> ASGIApp:
+    """Health checks on a socket of their own, which the data plane's clients need not reach."""
+    return _routed(_health(service))
+
+
+def _health(service: Service) -> list[Route]:
+    ready = Endpoint(catalogue.Ready(service))
+    return [
         Route("/livez", Endpoint(catalogue.Alive()), methods=["GET"]),
         Route("/readyz", ready, methods=["GET"]),
         Route("/health", ready, methods=["GET"]),
     ]
+
+
+def _routed(routes: Sequence[Route]) -> Starlette:
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_route})
     app.router.redirect_slashes = False  # a redirect would be built from the Host header
-    return Access(app, keys=keys, origins=origins)
+    return app
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -73,6 +73,18 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+@contextlib.contextmanager
+def in_background(server: Server, listener: socket.socket) -> Iterator[None]:
+    """Runs a server on a thread of its own while the block runs; signals go to the main thread's."""
+    thread = threading.Thread(target=server.run, args=([listener],), name="admin-plane", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
 class Server(uvicorn.Server):
     """uvicorn with our order of shutting down.
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 FUEL = 5_000_000
-"""Template instructions of one rendering: a long conversation needs thousands; this many take well under a second."""
+"""Instructions and letters of one rendering: two million letters of messages fit; all of it lasts half a second."""
 
 MAX_TEMPLATE_CHARACTERS = 1 << 18
 """Letters of a template; the longest published ones have about 20,000."""
@@ -211,5 +211,5 @@ def _random_text() -> str:
 
 
 def _reason(error: minijinja.TemplateError) -> str:
-    what = error.detail or error.kind
+    what = error.detail or ("it used up its fuel" if error.kind == "OutOfFuel" else error.kind)
     return f"{what} (line {error.line})" if error.line else str(what)

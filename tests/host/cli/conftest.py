@@ -111,8 +111,8 @@ class Served:
         return self.process.wait(PATIENCE_S)
 
 
-def start_server(arguments: Sequence[str]) -> Served:
-    """Starts a server and reads its notes until it is ready or has ended."""
+def start_server(arguments: Sequence[str], until: str = "ready: ") -> Served:
+    """Starts a server and reads its notes until one begins so, or it has ended."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")}
     command = [
         sys.executable,
@@ -139,17 +139,17 @@ def start_server(arguments: Sequence[str]) -> Served:
     while (line := lines.get(timeout=PATIENCE_S)) is not None:
         if found := re.search(r"listening on (http://\S+?);", line):
             served.url = found[1]
-        if line.startswith("ready: "):
+        if line.startswith(until):
             break
     return served
 
 
 @pytest.fixture(scope="session")
-def start_serve() -> Iterator[Callable[[Sequence[str]], Served]]:
+def start_serve() -> Iterator[Callable[..., Served]]:
     running: list[Served] = []
 
-    def start(arguments: Sequence[str]) -> Served:
-        running.append(start_server(arguments))
+    def start(arguments: Sequence[str], **options: str) -> Served:
+        running.append(start_server(arguments, **options))
         return running[-1]
 
     yield start
@@ -160,9 +160,7 @@ def start_serve() -> Iterator[Callable[[Sequence[str]], Served]]:
 
 
 @pytest.fixture(scope="session")
-def served_smollm2(
-    signed_smollm2: SignedBundle, stubborn_plugins: Path, start_serve: Callable[[Sequence[str]], Served]
-) -> Served:
+def served_smollm2(signed_smollm2: SignedBundle, stubborn_plugins: Path, start_serve: Callable[..., Served]) -> Served:
     """One server for all tests that only ask it."""
     served = start_serve(
         [

@@ -237,3 +237,16 @@ def test_sigterm_ends_streams_with_an_error_event_and_the_process_with_0(
     assert json.loads(rest[-2].removeprefix("data: "))["error"]["code"] == "shutting_down"
     assert rest[-1] == "data: [DONE]"
     assert not any("Traceback" in line for line in served.lines)
+
+
+def test_while_loading_livez_is_200_the_rest_503_and_sigterm_ends_at_once(
+    signed_smollm2: Any, start_serve: Callable[..., Any]
+) -> None:
+    bundle, keys = str(signed_smollm2.root), str(signed_smollm2.keys)
+    served = start_serve([bundle, "--keys", keys], until="listening ")
+    with served.client as client:
+        assert client.get("/livez").status_code == 200
+        if (answer := client.get("/readyz")).status_code != 200:  # unless the machine was faster than we are
+            assert answer.json()["error"]["code"] == "loading"
+    assert served.terminate() == 0
+    assert not any("Traceback" in line or line.startswith("E_") for line in served.lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import sys
@@ -108,3 +109,33 @@ def test_bench_prints_one_object_with_the_agreed_fields(
     assert fields | {"load_s", "first_token_s", "verify_s", "decode_spread"} <= set(facts)
     assert all(facts[name] > 0 for name in fields - {"backend"})
     assert facts["backend"].startswith("cpu-")
+
+
+def test_the_demo_shows_what_it_trusted_uses_its_bundle_again_and_repairs_it(
+    smollm2_gguf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr("sealhost.host.cli.demo.fetch_demo_model", lambda: smollm2_gguf)
+    bundle = tmp_path / "sealhost/bundles/smollm2-135m-instruct"
+
+    def demo() -> str:
+        assert run(["demo"]) == 0
+        return capsys.readouterr().out
+
+    first = demo()
+    digest = hashlib.sha256((bundle / "manifest.json").read_bytes()).hexdigest()
+    modules = [hashlib.sha256(module.read_bytes()).hexdigest() for module in (bundle / "plugins").iterdir()]
+    assert "The capital of France is Paris." in first
+    assert len(modules) == 2
+    for fact in (digest, *modules, "step 50 ms", "tokens/s", "sealhost serve"):
+        assert fact in first
+    second = demo()
+    assert digest in second
+    assert "packed and signed" not in second
+    weights = bundle / "model.gguf"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    third = demo()
+    assert "E_DIGEST" in third
+    assert "version 2" in third
+    assert (tmp_path / "sealhost/demo/demo.key").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in (tmp_path / "sealhost/keys").iterdir()] == ["demo.pub"]

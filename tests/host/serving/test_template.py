@@ -60,6 +60,7 @@ def test_a_template_that_refuses_the_messages_is_the_clients_error_with_its_text
         "{% for i in range(9999) %}{% for j in range(9999) %}{% for k in range(99) %}x{% endfor %}{% endfor %}{% endfor %}",
         "{{ 'a' * 2000000000 }}",
         "{{ strftime_now(1).x.y }}",
+        "{% set ns = namespace(x='aaaaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
     ],
 )
 def test_a_template_with_a_fault_or_without_end_is_our_error_and_ends(source: str) -> None:
@@ -82,6 +83,12 @@ def test_no_python_object_can_be_reached(source: str) -> None:
     except TemplateError:
         return
     assert text == ""
+
+
+def test_a_long_conversation_does_not_use_up_the_fuel() -> None:
+    turns = [{"role": "user", "content": "word " * 25}, {"role": "assistant", "content": "word " * 25}] * 2000
+    text = ChatTemplate(CHATML, bos="", eos="").render(turns).text
+    assert text.count("<|im_end|>") == len(turns)
 
 
 def test_http_gives_400_for_a_refusal_and_500_for_a_fault(
