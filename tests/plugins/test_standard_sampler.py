@@ -205,6 +205,13 @@ def test_edge_values_draw_only_what_they_may_and_all_of_it(sampler, logits, chan
     assert ids == allowed
 
 
+def test_at_a_boundary_the_draw_goes_to_the_next_candidate(sampler):
+    # the first whose cumulative probability exceeds u: four equal shares have boundaries that float64 holds exactly
+    for share in range(4):
+        assert sampler.draw(np.zeros(4, np.float32), Parameters(random=u64(share / 4))) == share
+        assert sampler.draw(np.zeros(4, np.float32), Parameters(top_p=0.5, random=u64(share / 4))) == share // 2
+
+
 def test_which_ids_each_penalty_sees(sampler):
     # logits 4.0 and -4.0, both in the prompt, none generated: presence and frequency leave them, repetition does not
     logits = np.full(67, -100, np.float32)

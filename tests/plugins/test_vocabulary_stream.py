@@ -11,7 +11,7 @@ from plugin_harness import GuestRefusedError, VocabularyColumns, spell
 
 INPUT, UNSUPPORTED, CAPACITY = -0x40000003, -0x40000002, -0x40000004
 BYTES = [spell(bytes([byte])) for byte in range(256)]
-VALID = VocabularyColumns([*BYTES, "ab", "<s>"], ["a b"], types=[1] * 257 + [3], flags=(1, 257, -1, -1))
+VALID = VocabularyColumns([*BYTES, "ab", "<s>"], ["a b"], types=[1] * 257 + [3])
 
 
 def sections(stream: bytes) -> list[tuple[int, bytes]]:
@@ -43,44 +43,49 @@ def merges(count: int, offsets: list[int], text: bytes) -> bytes:
 
 
 CASES = {
-    "empty": b"",
-    "half a header": b"\1\0\0\0",
-    "section longer than the stream": struct.pack("<II", 1, 100) + b"gpt2",
-    "section length near 2^32": struct.pack("<II", 1, 0xFFFFFFFF) + b"gpt2",
-    "tag 0": join([(0, b""), *PARTS]),
-    "tags out of order": join([PARTS[1], PARTS[0], *PARTS[2:]]),
-    "a tag twice": join([PARTS[0], *PARTS]),
-    **{f"section {tag} missing": join([part for part in PARTS if part[0] != tag]) for tag in range(1, 6)},
-    **{f"section {tag} empty": with_part(tag, b"") for tag in range(3, 6)},
-    "flags too short": with_part(3, bytes(12)),
-    "BOS outside": with_part(3, struct.pack("<Iiii", 1, 258, -1, -1)),
-    "EOS below -1": with_part(3, struct.pack("<Iiii", 1, -1, -2, -1)),
-    "no tokens": tokens(0, b"", b"", [0], b""),
-    "count near 2^32": tokens(0xFFFFFFFF, b"\1", bytes(4), [0, 1], b"a"),
-    "count above the columns": tokens(3, b"\1", bytes(4), [0, 1], b"a"),
-    "columns without offsets": tokens(1, b"\1", bytes(4), [], b""),
-    "first offset not 0": tokens(1, b"\1", bytes(4), [1, 1], b"a"),
-    "offsets descend": tokens(2, b"\1\1", bytes(8), [0, 2, 1], b"ab"),
-    "offset beyond the bytes": tokens(1, b"\1", bytes(4), [0, 2], b"a"),
-    "offset near 2^32": tokens(1, b"\1", bytes(4), [0, 0xFFFFFFFF], b"a"),
-    "bytes left over": tokens(1, b"\1", bytes(4), [0, 1], b"ab"),
-    "unknown type": tokens(1, b"\7", bytes(4), [0, 1], b"a"),
-    "merge count near 2^32": merges(0xFFFFFFFF, [0, 0], b""),
-    "merge offsets missing": merges(2, [0], b""),
-    "merge without a space": merges(1, [0, 2], b"ab"),
-    "merge without a right side": merges(1, [0, 2], b"a "),
-    "merge without a left side": merges(1, [0, 2], b" a"),
-    "merge of nothing": merges(1, [0, 0], b""),
+    # what: (stream, what the error says)
+    "empty": (b"", "missing"),
+    "half a header": (b"\1\0\0\0", "section header"),
+    "section longer than the stream": (struct.pack("<II", 1, 100) + b"gpt2", "longer than the stream"),
+    "section length near 2^32": (struct.pack("<II", 1, 0xFFFFFFFF) + b"gpt2", "longer than the stream"),
+    "last byte missing": (VALID.stream()[:-1], "longer than the stream"),
+    "tag 0": (join([(0, b""), *PARTS]), "ascending"),
+    "tags out of order": (join([PARTS[1], PARTS[0], *PARTS[2:]]), "ascending"),
+    "a tag twice": (join([PARTS[0], *PARTS]), "ascending"),
+    **{f"section {tag} missing": (join([part for part in PARTS if part[0] != tag]), "missing") for tag in range(1, 6)},
+    "flags empty": (with_part(3, b""), "flags section is too short"),
+    "flags too short": (with_part(3, bytes(15)), "flags section is too short"),
+    "BOS outside": (with_part(3, struct.pack("<Iiii", 1, 258, -1, -1)), "BOS or EOS"),
+    "EOS below -1": (with_part(3, struct.pack("<Iiii", 1, -1, -2, -1)), "BOS or EOS"),
+    "tokens empty": (with_part(4, b""), "token count"),
+    "no tokens": (tokens(0, b"", b"", [0], b""), "token count"),
+    "count near 2^32": (tokens(0xFFFFFFFF, b"\1", bytes(4), [0, 1], b"a"), "token count"),
+    "count above the columns": (tokens(3, b"\1", bytes(4), [0, 1], b"a"), "token columns"),
+    "columns without offsets": (tokens(1, b"\1", bytes(4), [], b""), "offsets reach beyond"),
+    "first offset not 0": (tokens(1, b"\1", bytes(4), [1, 1], b"a"), "out of order"),
+    "offsets descend": (tokens(2, b"\1\1", bytes(8), [0, 2, 1], b"ab"), "out of order"),
+    "offset beyond the bytes": (tokens(1, b"\1", bytes(4), [0, 2], b"a"), "last offset"),
+    "offset near 2^32": (tokens(1, b"\1", bytes(4), [0, 0xFFFFFFFF], b"a"), "last offset"),
+    "bytes left over": (tokens(1, b"\1", bytes(4), [0, 1], b"ab"), "last offset"),
+    "unknown type": (tokens(1, b"\7", bytes(4), [0, 1], b"a"), "unknown type"),
+    "merges empty": (with_part(5, b""), "merge count"),
+    "merge count near 2^32": (merges(0xFFFFFFFF, [0, 0], b""), "merge count"),
+    "merge offsets missing": (merges(2, [0], b""), "offsets reach beyond"),
+    "merge without a space": (merges(1, [0, 2], b"ab"), "'left right'"),
+    "merge without a right side": (merges(1, [0, 2], b"a "), "'left right'"),
+    "merge without a left side": (merges(1, [0, 2], b" a"), "'left right'"),
+    "merge of nothing": (merges(1, [0, 0], b""), "'left right'"),
 }
 
 
-@pytest.mark.parametrize("stream", CASES.values(), ids=CASES.keys())
-def test_a_malformed_stream_is_refused_with_a_text(load_tokenizer, stream):
+@pytest.mark.parametrize(("stream", "problem"), CASES.values(), ids=CASES.keys())
+def test_a_malformed_stream_is_refused_with_a_text(load_tokenizer, stream, problem):
     with pytest.raises(GuestRefusedError) as refusal:
         load_tokenizer(stream)
     status, text = refusal.value.args
     assert status == INPUT
-    assert "vocabulary stream" in text
+    assert text.startswith("vocabulary stream: ")
+    assert problem in text
 
 
 def test_the_stream_that_the_cases_spoil_is_valid(load_tokenizer):

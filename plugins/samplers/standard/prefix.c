@@ -20,7 +20,7 @@ static uint32_t counts[BUCKETS];
 static double masses[BUCKETS];
 
 /* The rank-th largest of a sample of the logits, ranks from 1; -inf when the sample has fewer numbers. */
-static double sample_rank(const struct row *row, uint32_t rank) {
+static float sample_rank(const struct row *row, uint32_t rank) {
     static float best[MAX_RANK];
     uint32_t step = row->count / SAMPLE;
     for (uint32_t i = 0; i < rank; i++)
@@ -38,9 +38,10 @@ static double sample_rank(const struct row *row, uint32_t rank) {
 }
 
 /* A logit that about `wanted` candidates reach; -inf: all do. */
-static double threshold(const struct row *row, uint32_t wanted) {
+static float threshold(const struct row *row, uint32_t wanted) {
     uint64_t rank = (uint64_t)wanted * SAMPLE / row->count + 2;
-    return row->count <= ONE_BUCKET || rank > MAX_RANK ? MINUS_INFINITY : sample_rank(row, (uint32_t)rank);
+    return row->count <= ONE_BUCKET || rank > MAX_RANK ? (float)MINUS_INFINITY
+                                                            : sample_rank(row, (uint32_t)rank);
 }
 
 static uint16_t bucket_of(const struct prefix *prefix, double logit) {
@@ -60,18 +61,24 @@ static void count_all(const struct prefix *prefix) {
     }
 }
 
+/* Distance from the maximum over which buckets are spread: up to the last candidate, if that matters. */
+static double range_of(const struct prefix *prefix) {
+    double last = prefix->scale.max, depth = DEPTH / prefix->scale.inverse;
+    for (uint32_t i = 0; i < prefix->count; i++)
+        if (candidates[i].logit < last)
+            last = candidates[i].logit;
+    double range = prefix->scale.max - last;
+    return depth < range ? depth : range;
+}
+
 void prefix_take(struct prefix *prefix, const struct row *row, struct scale scale, uint32_t wanted) {
     int infinite = scale.max == __builtin_inf(); /* then those at +inf share all of the mass */
-    double from = infinite ? scale.max : threshold(row, wanted);
-    *prefix = (struct prefix){.scale = scale, .complete = infinite || from == MINUS_INFINITY, .opened = NO_TOKEN};
-    prefix->count = row_gather(row, from, candidates);
-    prefix->least = scale.max;
-    for (uint32_t i = 0; i < prefix->count; i++)
-        if (candidates[i].logit < prefix->least)
-            prefix->least = candidates[i].logit;
-    double range = scale.max - prefix->least, depth = DEPTH / scale.inverse;
-    range = depth < range ? depth : range;
-    prefix->per_logit = prefix->count > ONE_BUCKET && range > 1e-300 ? BUCKETS / range : 0;
+    float least = infinite ? __builtin_inff() : threshold(row, wanted);
+    *prefix = (struct prefix){.scale = scale, .least = least, .opened = NO_TOKEN};
+    prefix->complete = infinite || least == (float)MINUS_INFINITY;
+    prefix->count = row_gather(row, least, candidates);
+    double range = prefix->count > ONE_BUCKET ? range_of(prefix) : 0;
+    prefix->per_logit = range > 1e-300 ? BUCKETS / range : 0;
     weights_of(candidates, prefix->count, scale, weights);
     count_all(prefix);
 }
@@ -153,7 +160,7 @@ struct place prefix_by_weight(struct prefix *prefix, struct place end, double we
         uint32_t size = size_up_to(end, b);
         if (!size)
             continue;
-        if (b < end.bucket && all_weigh(prefix, b, weight)) {
+        if (all_weigh(prefix, b, weight)) {
             kept = (struct place){b, size - 1, kept.mass + masses[b], 1};
             continue;
         }

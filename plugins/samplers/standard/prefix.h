@@ -15,7 +15,7 @@ struct prefix {
     struct scale scale;
     uint32_t count;
     int complete;     /* no candidate lies outside */
-    double least;     /* the logit of the last one */
+    float least;      /* every logit that reaches it is among them */
     double per_logit; /* bucket b holds the logits from max - b / per_logit down; 0: there is one bucket */
     uint32_t opened;  /* the bucket that lies sorted */
 };

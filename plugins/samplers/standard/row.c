@@ -69,30 +69,17 @@ uint32_t row_first(const struct row *row, double value) {
     return first;
 }
 
-static uint32_t gather_adjusted(const struct row *row, double least, struct candidate *out, uint32_t found) {
+static uint32_t gather_adjusted(const struct row *row, float least, struct candidate *out, uint32_t found) {
     for (uint32_t i = 0; i < row->adjusted_count; i++) {
         double value = row->adjusted[i].value;
-        if (value >= least && value > MINUS_INFINITY)
+        if (value >= least)
             out[found++] = (struct candidate){value, row->adjusted[i].id};
     }
     return found;
 }
 
-/* The float32 that `x >= least` compares with: rounding must not let a smaller one in. */
-static float float_at_least(double least) {
-    float rounded = (float)least;
-    if (rounded >= least)
-        return rounded > (float)MINUS_INFINITY ? rounded : -__FLT_MAX__;
-    union {
-        float value;
-        uint32_t bits;
-    } next = {rounded};
-    next.bits = rounded == 0 ? 1 : rounded > 0 ? next.bits + 1 : next.bits - 1;
-    return next.value;
-}
-
-uint32_t row_gather(const struct row *row, double least, struct candidate *out) {
-    float smallest = float_at_least(least);
+uint32_t row_gather(const struct row *row, float least, struct candidate *out) {
+    float smallest = least > (float)MINUS_INFINITY ? least : -__FLT_MAX__;
     v128_t threshold = wasm_f32x4_splat(smallest);
     const float *logits = row->logits;
     uint32_t found = 0, at = 0;
@@ -106,7 +93,7 @@ uint32_t row_gather(const struct row *row, double least, struct candidate *out) 
             if (logits[at] >= smallest)
                 out[found++] = (struct candidate){logits[at], at};
     }
-    return gather_adjusted(row, least, out, found);
+    return gather_adjusted(row, smallest, out, found);
 }
 
 double weight_of(double logit, struct scale scale) {
@@ -195,11 +182,11 @@ double rough_error(struct scale scale) {
     return 2e-4 + 2 * magnitude * 0x1p-24;
 }
 
-double row_rough_mass(const struct row *row, struct scale scale, double least) {
+double row_rough_mass(const struct row *row, struct scale scale, float least) {
     double factor = scale.inverse / LN2 * (1 << ROUGH_BITS), reach = ROUGH_LEAST / scale.inverse;
     struct rough_scale rough_scale = {
         wasm_f32x4_splat((float)factor), wasm_f32x4_splat((float)(ROUNDING_32 - scale.max * (float)factor)),
-        wasm_f32x4_splat(float_at_least(least)), wasm_f32x4_splat((float)(scale.max + reach))};
+        wasm_f32x4_splat(least), wasm_f32x4_splat((float)(scale.max + reach))};
     double mass = 0;
     uint32_t at = 0, whole = row->count & ~(UNROLL - 1);
     while (at < whole) {

@@ -39,9 +39,9 @@ double row_max(const struct row *row);
 /* The lowest id whose logit is `value`. */
 uint32_t row_first(const struct row *row, double value);
 
-/* Candidates with a logit >= least (and above -inf), by ascending id but for the adjusted ones, which come last.
+/* Candidates with a logit >= least (-inf: all above it), by ascending id but for the adjusted ones, which come last.
  * `out` has room for `count` of the row. Returns their number. */
-uint32_t row_gather(const struct row *row, double least, struct candidate *out);
+uint32_t row_gather(const struct row *row, float least, struct candidate *out);
 
 /* How logits become weights: w(x) = e^((x - max) / T), so the largest weighs 1. */
 struct scale {
@@ -61,6 +61,6 @@ double row_mass(const struct row *row, struct scale scale);
  * Not usable when that is above ROUGH_USABLE. Adjusted logits are summed exactly. */
 #define ROUGH_USABLE 1e-2
 double rough_error(struct scale scale);
-double row_rough_mass(const struct row *row, struct scale scale, double least);
+double row_rough_mass(const struct row *row, struct scale scale, float least);
 
 #endif

@@ -125,6 +125,8 @@ struct sealhost_tokenizer_layout {
     uint32_t error_capacity;  /* bytes, at least 64, at most 4096 */
 };
 
+/* The ids' bytes, joined, spell the text. Only a byte for which the vocabulary has no token is left out, as other
+ * tokenizers of such vocabularies do (clause 3.3). "-needed" counts ids in encode() and bytes in token_bytes(). */
 enum { /* flags of encode() */
     SEALHOST_ADD_SPECIAL = 1,   /* add BOS / EOS as the vocabulary's flags say */
     SEALHOST_PARSE_SPECIAL = 2, /* control and user-defined tokens spelled in the text become their ids;

@@ -75,12 +75,12 @@ static int32_t read_texts(struct texts *texts, uint32_t count, uint8_t *at, uint
     uint32_t previous = 0;
     for (uint32_t i = 0; i <= count; i++) {
         uint32_t offset = load_u32(at + (uint64_t)i * 4);
-        if (offset < previous || offset > room - column || (i == 0 && offset != 0))
-            return fail_at("offset is out of order or beyond the section", i);
+        if (offset < previous || (i == 0 && offset != 0))
+            return fail_at("offset is out of order", i);
         previous = offset;
     }
-    if (previous != room - column)
-        return fail_at("bytes are left after the last text", count);
+    if (previous != room - column) /* so none of them lies beyond it */
+        return fail_at("last offset is not the section's end", count);
     return SEALHOST_OK;
 }
 
