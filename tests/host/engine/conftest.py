@@ -205,7 +205,10 @@ class House:
         )  # fmt: skip
 
     def core(self, **settings) -> Core:
-        return Core(self.loaded, EngineConfig(**settings))
+        woken = threading.Event()
+        core = Core(self.loaded, EngineConfig(**settings), wake=woken.set)
+        core.woken = woken
+        return core
 
 
 def request(name: str, prompt, max_tokens: int = 8, **more) -> GenerationRequest:
@@ -221,12 +224,20 @@ def answer(ids, count: int, following=hashed) -> list[int]:
     return ids[len(ids) - count :]
 
 
+def turn(core: Core) -> None:
+    """One turn, then a look at the pool; when there was nothing to do, waits for a guest that is late."""
+    worked = core.turn()
+    core.pool.check()
+    if not worked and core._guests.under_way:
+        assert core.woken.wait(30)
+        core.woken.clear()  # what it announced is there: the next turn takes it
+
+
 def drain(core: Core, turns: int = 10_000) -> None:
     """Turns until nothing is left, checking the pool after every turn."""
     for _ in range(turns):
-        worked = core.turn()
-        core.pool.check()
-        if not worked and not core.stats.running and not core.stats.waiting:
+        turn(core)
+        if not core.stats.running and not core.stats.waiting and not core._guests.under_way:
             return
     raise AssertionError(f"still at work after {turns} turns: {core.stats}")
 
@@ -238,8 +249,8 @@ def twin():
     class Twin:
         Choice, Client, House, Model, Sampler = Choice, Client, House, FakeModel, FakeSampler
         END, SILENT, VOCAB = END, SILENT, VOCAB
-        answer, drain, greedy, hashed, request, scripted = map(
-            staticmethod, (answer, drain, greedy, hashed, request, scripted)
+        answer, drain, greedy, hashed, request, scripted, turn = map(
+            staticmethod, (answer, drain, greedy, hashed, request, scripted, turn)
         )
 
     return Twin

@@ -314,14 +314,12 @@ def at_the_gate(twin, **settings):
     """A core with one request whose guest is at the gate, and one that goes on."""
     gate = Gate(twin)
     house = twin.House(sampler=twin.Sampler(gate))
-    woken = threading.Event()
     core, slow, quick = house.core(**settings), twin.Client(), twin.Client()
-    core._guests._wake = woken.set
     core.add(twin.request("slow", [1], 5), slow)
     core.add(twin.request("quick", [2], 30), quick)
     while not gate.arrived.is_set():
         core.turn()
-    return gate, house, core, slow, quick, woken
+    return gate, house, core, slow, quick, core.woken
 
 
 def test_a_slow_guest_holds_up_its_own_sequence_only(twin):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sealhost.host.engine.request import ErrorEvent, FinishEvent
+from sealhost.host.errors import InternalError
 from sealhost.sandbox import GuestError
 
 LIFE = st.fixed_dictionaries(
@@ -26,13 +29,11 @@ LIFE = st.fixed_dictionaries(
     lives=st.lists(LIFE, min_size=1, max_size=8),
     blocks=st.integers(6, 16),
     together=st.integers(1, 5),
-    step_tokens=st.sampled_from([5, 16, 64]),
-    chunk=st.sampled_from([1, 8]),
+    budget=st.tuples(st.sampled_from([5, 16, 64]), st.sampled_from([1, 8])),
     step_fails=st.none() | st.integers(0, 30),
+    grace=st.sampled_from([0.0, 0.005]),
 )
-def test_blocks_and_sandboxes_come_back_whatever_happens_when(
-    lives, blocks, together, step_tokens, chunk, step_fails, twin
-):
+def test_blocks_and_sandboxes_come_back_whatever_happens_when(lives, blocks, together, budget, step_fails, grace, twin):
     house = twin.House(blocks=blocks)
     failing = {}
 
@@ -42,11 +43,13 @@ def test_blocks_and_sandboxes_come_back_whatever_happens_when(
         return twin.greedy(session)
 
     house.sampler.act = act
+    step_tokens, chunk = budget
     core = house.core(max_sequences=together, step_tokens=step_tokens, chunk_beside_decode=chunk, sampler_threads=1)
+    core._guests.collect = partial(core._guests.collect, grace)  # 0: whoever can be late is late
     failing.update({number: life["guest_fails_at"] for number, life in enumerate(lives)})
     clients = live(twin, core, lives, lambda turn: setattr(house.model, "fail_next", turn == step_fails))
-    core._guests.close()
     assert not core._sequences
+    core.close(InternalError("engine", "closing"))  # closes the sandboxes of cancelled requests whose guests were late
     assert core.pool.free == core.pool.total == core.stats.kv_free_blocks
     assert (house.sampler.open, house.sampler.misused) == (0, 0)
     stats = core.stats
@@ -67,7 +70,7 @@ def live(twin, core, lives, before_turn):
         for choice in range(life["choices"]):
             one = twin.request(f"{number}.{choice}", [number] * life["prompt"], life["tokens"], choice=choice)
             due.setdefault(life["arrives"], []).append((one, life))
-    for turn in range(2000):
+    for turn in range(5000):
         for one, life in due.pop(turn, ()):
             clients[one.id] = client = twin.Client()
             core.add(one, breaking(client, life["sink_fails_at"]))
@@ -77,8 +80,7 @@ def live(twin, core, lives, before_turn):
             core.cancel(name)
             core.pool.check()
         before_turn(turn)
-        core.turn()
-        core.pool.check()
+        twin.turn(core)
         assert core.stats.running + core.stats.waiting == len(core._sequences)
         if not due and not core._sequences:
             return clients
