@@ -59,12 +59,23 @@ def sampler(guest_engine, standard_module) -> SamplerGuest:
 
 
 @pytest.fixture(scope="session")
-def bpe_module_with_fuel():
-    """An engine that counts instructions, and the tokenizer compiled for it."""
+def fuel_engine() -> wasmtime.Engine:
+    """An engine that counts instructions: a cost that is the same on every machine, however busy."""
     config = wasmtime.Config()
     config.consume_fuel = True
-    engine = wasmtime.Engine(config)
-    return engine, wasmtime.Module(engine, built("tokenizer", "bpe").read_bytes())
+    return wasmtime.Engine(config)
+
+
+@pytest.fixture(scope="session")
+def bpe_module_with_fuel(fuel_engine):
+    """The tokenizer, compiled to count."""
+    return fuel_engine, wasmtime.Module(fuel_engine, built("tokenizer", "bpe").read_bytes())
+
+
+@pytest.fixture(scope="session")
+def standard_module_with_fuel(fuel_engine):
+    """The sampler, compiled to count."""
+    return fuel_engine, wasmtime.Module(fuel_engine, built("sampler", "standard").read_bytes())
 
 
 @pytest.fixture(scope="session")

@@ -165,8 +165,8 @@ SAMPLER_FIELDS = [
 class SamplerGuest(Instance):
     """A sampler after `init`."""
 
-    def __init__(self, engine, module) -> None:
-        super().__init__(engine, module)
+    def __init__(self, engine, module, fuel: int = 0) -> None:
+        super().__init__(engine, module, fuel)
         assert self.call("sealhost_sampler_v1") == 0
         assert self.call("init") == 0
         self.area = dict(zip(SAMPLER_FIELDS, self.layout(16), strict=True))

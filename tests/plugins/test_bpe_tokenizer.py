@@ -73,6 +73,12 @@ def test_each_rule_splits_as_its_publisher_does(load_tokenizer, pre, text, piece
     assert [guest.token_bytes(token, 1)[0].decode() for token in guest.encode(text)] == pieces
 
 
+@pytest.mark.parametrize("name", ["llama3", "llama-v3"])
+def test_other_spellings_of_a_rule_mean_the_same(load_tokenizer, name):
+    text = "it's 12345 IT'S\n\n x"
+    assert load_tokenizer(small(name)).encode(text) == load_tokenizer(small("llama-bpe")).encode(text)
+
+
 def test_llama_bpe_takes_a_piece_that_is_a_token_without_merging(load_tokenizer):
     vocabulary = {"more": ("xyz",), "more_types": (NORMAL,)}
     assert load_tokenizer(small("llama-bpe", **vocabulary)).encode("xyz") == [IM_END + 1]

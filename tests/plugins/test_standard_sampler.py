@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plugin_harness import ACCEPT, SAMPLE, GuestRefusedError, Parameters
+from plugin_harness import ACCEPT, FAR, SAMPLE, GuestRefusedError, Parameters, SamplerGuest
 from sampler_reference import BOUNDARY, drawn, processed, survivors
 
 EMPTY, INPUT, CAPACITY = -0x40000005, -0x40000003, -0x40000004
@@ -329,6 +329,28 @@ def test_the_layout_holds_the_largest_vocabularies_and_contexts(sampler):
     logits[262_207] = 1
     longest = Parameters(temperature=0, frequency=0.1, prompt=(0,) * 65_536, generated=(5,) * 65_536)
     assert sampler.draw(logits, longest) == 262_207
+
+
+@pytest.mark.parametrize(
+    ("parameters", "most"),
+    [
+        (Parameters(temperature=0), 0.8e6),
+        (Parameters(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05), 1.8e6),
+        (Parameters(temperature=0.8, top_k=40, repetition=1.1, presence=0.1, generated=tuple(range(1000))), 2e6),
+        (Parameters(temperature=0.8), 4e6),
+        (Parameters(temperature=3.0, random=u64(0.9)), 40e6),
+    ],
+)
+def test_a_step_at_128k_logits_costs_no_more_instructions_than_the_readme_says(
+    standard_module_with_fuel, parameters, most
+):
+    sampler = SamplerGuest(*standard_module_with_fuel, fuel=FAR)
+    chance = np.random.default_rng(1)
+    logits = chance.normal(0, 3, 131_072).astype(np.float32)
+    logits[chance.integers(0, len(logits), 20)] += chance.uniform(0, 12, 20).astype(np.float32)
+    sampler.store.set_fuel(FAR)
+    sampler.draw(logits, parameters)
+    assert FAR - sampler.store.get_fuel() <= most
 
 
 def test_the_module_imports_nothing_and_its_memory_is_fixed(standard_module):

@@ -13,7 +13,8 @@ enum pre_kind pre_kind_of(const uint8_t *name, uint32_t length) {
         uint32_t length;
         enum pre_kind kind;
     } known[] = {
-        {"gpt-2", 5, PRE_GPT2}, {"smollm", 6, PRE_SMOLLM}, {"llama-bpe", 9, PRE_LLAMA_BPE}, {"qwen2", 5, PRE_QWEN2}};
+        {"gpt-2", 5, PRE_GPT2},         {"smollm", 6, PRE_SMOLLM},   {"qwen2", 5, PRE_QWEN2},
+        {"llama-bpe", 9, PRE_LLAMA_BPE}, {"llama3", 6, PRE_LLAMA_BPE}, {"llama-v3", 8, PRE_LLAMA_BPE}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (length == known[i].length && equal_bytes(name, (const uint8_t *)known[i].name, length))
             return known[i].kind;
