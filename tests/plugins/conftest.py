@@ -16,9 +16,10 @@ from plugin_harness import SamplerGuest, TokenizerGuest, VocabularyColumns
 
 @pytest.fixture(scope="session")
 def guest_engine() -> wasmtime.Engine:
-    """An engine configured as a host would: interruptible, no NaN surprises."""
+    """An engine configured as a host would: interruptible, NaN canonical. It also counts instructions."""
     config = wasmtime.Config()
     config.epoch_interruption = True
+    config.consume_fuel = True
     config.cranelift_nan_canonicalization = True
     return wasmtime.Engine(config)
 
@@ -56,26 +57,6 @@ def load_tokenizer(guest_engine, bpe_module):
 def sampler(guest_engine, standard_module) -> SamplerGuest:
     """The standard sampler; it carries nothing from one step to the next."""
     return SamplerGuest(guest_engine, standard_module)
-
-
-@pytest.fixture(scope="session")
-def fuel_engine() -> wasmtime.Engine:
-    """An engine that counts instructions: a cost that is the same on every machine, however busy."""
-    config = wasmtime.Config()
-    config.consume_fuel = True
-    return wasmtime.Engine(config)
-
-
-@pytest.fixture(scope="session")
-def bpe_module_with_fuel(fuel_engine):
-    """The tokenizer, compiled to count."""
-    return fuel_engine, wasmtime.Module(fuel_engine, built("tokenizer", "bpe").read_bytes())
-
-
-@pytest.fixture(scope="session")
-def standard_module_with_fuel(fuel_engine):
-    """The sampler, compiled to count."""
-    return fuel_engine, wasmtime.Module(fuel_engine, built("sampler", "standard").read_bytes())
 
 
 @pytest.fixture(scope="session")

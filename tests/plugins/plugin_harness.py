@@ -15,6 +15,9 @@ ERROR = -0x40000000
 FAR = 1 << 40
 """Ticks until an epoch deadline that never comes."""
 
+FUEL = 20_000_000_000
+"""Instructions of one call, far more than the slowest one here needs: a guest that loops for ever traps."""
+
 ADD_SPECIAL, PARSE_SPECIAL = 1, 2
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 
@@ -37,21 +40,24 @@ class GuestRefusedError(Exception):
 
 
 class Instance:
-    """One instance of a guest: its exports, its memory, its error text."""
+    """One instance of a guest: its exports, its memory, its error text, and what its last call cost."""
 
-    def __init__(self, engine: wasmtime.Engine, module: wasmtime.Module, fuel: int = 0) -> None:
+    def __init__(self, engine: wasmtime.Engine, module: wasmtime.Module) -> None:
         self.store = wasmtime.Store(engine)
         self.store.set_epoch_deadline(FAR)
-        if fuel:
-            self.store.set_fuel(fuel)
+        self.store.set_fuel(FUEL)
         self.exports = wasmtime.Instance(self.store, module, []).exports(self.store)
         self.memory = self.exports["memory"]
+        self.spent = 0
 
     def call(self, name: str, *arguments: int) -> int:
+        self.store.set_fuel(FUEL)
         try:
             return self.exports[name](self.store, *arguments)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
             raise GuestTrapError(str(error)) from error
+        finally:
+            self.spent = FUEL - self.store.get_fuel()
 
     def read(self, offset: int, size: int) -> bytes:
         return bytes(self.memory.read(self.store, offset, offset + size))
@@ -98,8 +104,8 @@ def texts_column(texts: list[str]) -> bytes:
 class TokenizerGuest(Instance):
     """A tokenizer, loaded from a stream in pieces."""
 
-    def __init__(self, engine, module, stream: bytes, piece: int = 1 << 20, fuel: int = 0) -> None:
-        super().__init__(engine, module, fuel)
+    def __init__(self, engine, module, stream: bytes, piece: int = 1 << 20) -> None:
+        super().__init__(engine, module)
         assert self.call("sealhost_tokenizer_v1") == 0
         size, _, self.input, self.input_capacity, self.output, self.output_capacity, self.error, self.error_size = (
             self.layout(8)
@@ -165,8 +171,8 @@ SAMPLER_FIELDS = [
 class SamplerGuest(Instance):
     """A sampler after `init`."""
 
-    def __init__(self, engine, module, fuel: int = 0) -> None:
-        super().__init__(engine, module, fuel)
+    def __init__(self, engine, module) -> None:
+        super().__init__(engine, module)
         assert self.call("sealhost_sampler_v1") == 0
         assert self.call("init") == 0
         self.area = dict(zip(SAMPLER_FIELDS, self.layout(16), strict=True))

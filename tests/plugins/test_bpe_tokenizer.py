@@ -16,7 +16,6 @@ from plugin_harness import (
     USER_DEFINED,
     GuestRefusedError,
     Instance,
-    TokenizerGuest,
     VocabularyColumns,
     spell,
 )
@@ -211,15 +210,13 @@ def test_no_text_of_one_call_shows_in_the_next(load_tokenizer):
 
 @pytest.mark.parametrize("unit", ["a", "-", "_", "字", " ", "\n", "'", "<|im_", "hello world "])
 @pytest.mark.parametrize("pre", ["smollm", "llama-bpe"])
-def test_cost_grows_about_linearly_with_the_text(bpe_module_with_fuel, pre, unit):
+def test_cost_grows_about_linearly_with_the_text(load_tokenizer, pre, unit):
     # fuel counts instructions: the same on every machine, however busy
-    engine, module = bpe_module_with_fuel
-    guest = TokenizerGuest(engine, module, small(pre).stream(), fuel=10**10)
+    guest = load_tokenizer(small(pre))
     costs = []
     for size in (10_000, 20_000, 40_000, 80_000):
-        guest.store.set_fuel(10**10)
         guest.encode(unit * (size // len(unit.encode())))
-        costs.append(10**10 - guest.store.get_fuel())
+        costs.append(guest.spent)
     assert all(later < 2.6 * earlier for earlier, later in itertools.pairwise(costs)), costs
 
 

@@ -5,8 +5,8 @@
 #define FIRST_PREFIX 512u /* candidates: above 95 % of the mass of most models' answers */
 #define GROWTH 16u
 
-/* The token, given that `end` is the last candidate of the prefix that top-k keeps. If the row is `open`, top-k keeps more
- * behind it; `mass` is that of all. NO_TOKEN: the prefix does not decide. */
+/* The token, given that `end` is the last candidate of the prefix that top-k keeps. If the row is `open`, top-k keeps
+ * more behind it; `mass` is that of all. NO_TOKEN: the prefix does not decide. */
 static uint32_t decide(struct prefix *prefix, const struct chain *chain, struct place end, double mass, int open) {
     if (chain->top_p < 1) {
         struct place cut = prefix_by_mass(prefix, end, chain->top_p * mass, 0);

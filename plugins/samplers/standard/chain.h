@@ -2,7 +2,8 @@
  *
  * Every filter keeps a prefix of one order, so no step sorts the row: the few hundred best candidates nearly always
  * decide. What lies behind them counts only by its mass, of which bounds suffice. Where they do not decide, a prefix
- * sixteen times as long is taken, and in the end the whole row. Each gives the token that sorting the whole row would give.
+ * sixteen times as long is taken, and in the end the whole row. Each gives the token that sorting the whole row would
+ * give.
  */
 #ifndef CHAIN_H
 #define CHAIN_H

@@ -72,7 +72,7 @@ uint32_t row_first(const struct row *row, double value) {
 static uint32_t gather_adjusted(const struct row *row, float least, struct candidate *out, uint32_t found) {
     for (uint32_t i = 0; i < row->adjusted_count; i++) {
         double value = row->adjusted[i].value;
-        if (value >= least)
+        if (value >= least && value > MINUS_INFINITY) /* float64 reaches below -FLT_MAX */
             out[found++] = (struct candidate){value, row->adjusted[i].id};
     }
     return found;
@@ -93,7 +93,7 @@ uint32_t row_gather(const struct row *row, float least, struct candidate *out) {
             if (logits[at] >= smallest)
                 out[found++] = (struct candidate){logits[at], at};
     }
-    return gather_adjusted(row, smallest, out, found);
+    return gather_adjusted(row, least, out, found);
 }
 
 double weight_of(double logit, struct scale scale) {
