@@ -6,7 +6,6 @@ uses numba's runtime (kernelset.OPTIONS), so LLVM alone links the objects later:
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
@@ -16,7 +15,6 @@ from .dot import VERSIONS
 from .kernelset import SHARED
 from .objects import Flow
 from .products import product_library
-from .step import enter
 
 if TYPE_CHECKING:
     from .isa import Isa
@@ -25,9 +23,8 @@ if TYPE_CHECKING:
 
 def compile_flow() -> Flow:
     """Compiles what no instruction set changes, for the processor that numba targets."""
-    products = product_library(next(iter(VERSIONS.values())))
-    _satisfy_numba((SHARED, products))
-    enter.compile("int64(int64,int64)")
+    from .step import enter  # noqa: PLC0415 — importing it compiles it
+
     (result,) = enter.overloads.values()
     machine = target_machine()
     flow = machine.emit_object(result.library._final_module)  # noqa: SLF001 — the linked and optimised module
@@ -58,11 +55,3 @@ def optimise(library: Library, machine: llvm.TargetMachine) -> llvm.ModuleRef:
 def emit_object(library: Library, machine: llvm.TargetMachine) -> bytes:
     """A library as object code."""
     return bytes(machine.emit_object(optimise(library, machine)))
-
-
-def _satisfy_numba(libraries: tuple[Library, ...]) -> None:
-    """Gives numba's own linker an address for each kernel; that code never runs, so it is the address of `abort`."""
-    nowhere = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
-    for library in libraries:
-        for kernel in library.kernels.values():
-            llvm.add_symbol(kernel.symbol, nowhere)

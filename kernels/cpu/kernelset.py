@@ -6,9 +6,12 @@ same names, so the code that calls them is compiled once and linked with either.
 
 from __future__ import annotations
 
+import ctypes
+import inspect
 from typing import Any
 
-from numba import njit
+import llvmlite.binding as llvm
+from numba import njit, types
 
 from . import attention, barrier, elementwise
 from .dot import VERSIONS
@@ -28,8 +31,9 @@ OPTIONS: dict[str, Any] = {
 
 
 def function(body: Any) -> Any:
-    """Compiles a function with our options."""
-    return njit(**OPTIONS)(body)
+    """Compiles a function at once, for int64 arguments only: numba would make another version for each mix of types."""
+    arity = len(inspect.signature(body).parameters)
+    return njit((types.int64,) * arity, **OPTIONS)(body)
 
 
 SHARED = Library()
@@ -67,3 +71,14 @@ attend1, attend2, attend3, attend4, attend6 = (
 _PRODUCTS = product_library(VERSIONS[Isa.PORTABLE])
 """Any version's: only names and arguments matter to the callers."""
 columns, unpack, embed = (_PRODUCTS.declared(name) for name in ("columns", "unpack", "embed"))
+
+
+def _satisfy_numba() -> None:
+    """Gives numba's own linker an address for each kernel; that code never runs, so it is the address of `abort`."""
+    nowhere = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
+    for library in (SHARED, _PRODUCTS):
+        for kernel in library.kernels.values():
+            llvm.add_symbol(kernel.symbol, nowhere)
+
+
+_satisfy_numba()
