@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ..errors import UsageError
+from ..errors import RequestError, UsageError
 from .opening import opened_bundle
 from .options import DEFAULTS, EngineOptions, Keys
 from .terminal import note, show, watched
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 CHAT_TEMPERATURE = 0.7
 """A conversation that always says the same thing is a dull one."""
+
+EXIT, CLEAR = "/exit", "/clear"
+"""What ends a conversation, and what begins it anew."""
 
 Prompt = Annotated[str, Parameter(allow_leading_hyphen=True)]
 Raw = Annotated[bool, Parameter(negative="")]
@@ -81,7 +84,7 @@ def chat(  # noqa: PLR0913 — see run
     keys: Keys = None,
     engine: EngineOptions = DEFAULTS,
 ) -> None:
-    """Talk with a model; /exit, Ctrl-D or Ctrl-C ends it.
+    """Talk with a model; /clear forgets what was said, /exit, Ctrl-D or Ctrl-C ends it.
 
     Args:
         bundle: The bundle's directory.
@@ -99,10 +102,18 @@ def chat(  # noqa: PLR0913 — see run
         model = opened.served
         asking = Asking(max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler)
         messages = _told(system)
-        note(f"{model.name} is ready; /exit or Ctrl-D ends the conversation")
+        note(f"{model.name} is ready; /clear forgets the conversation, /exit or Ctrl-D ends it")
         while (text := _next_line()) is not None:
+            if text == CLEAR:
+                messages = _told(system)
+                continue
             messages.append({"role": "user", "content": _valid(text)})
-            answer = asking.answer(model, asking.chat_ids(model, messages))
+            try:
+                answer = asking.answer(model, asking.chat_ids(model, messages))
+            except RequestError as error:  # the conversation may have become too long; that need not end it
+                messages.pop()
+                note(f"{error}; {CLEAR} starts anew")
+                continue
             messages.append({"role": "assistant", "content": answer})
 
 
@@ -170,9 +181,10 @@ def _next_line() -> str | None:
             text = input("> " if sys.stdin.isatty() else "")
         except EOFError:
             return None
-        if text.strip() == "/exit":
+        text = text.strip()
+        if text == EXIT:
             return None
-        if text.strip():
+        if text:
             return text
 
 

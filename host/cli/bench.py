@@ -157,15 +157,16 @@ def _print_table(facts: dict[str, Any]) -> None:
     from rich.console import Console  # noqa: PLC0415 — only for people
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table(title=f"{facts['model']} on {facts['backend']}, {facts['threads']} threads", title_justify="left")
+    table = Table()
     table.add_column("test")
     table.add_column("tokens/s", justify="right")
     table.add_column("spread", justify="right")
     for name in [key.removesuffix("_tok_s") for key in facts if key.endswith("_tok_s")]:
         table.add_row(name.replace("_", " "), f"{facts[name + '_tok_s']:,.1f}", f"{facts[name + '_spread']:.0%}")
     console = Console(highlight=False, markup=False)
+    console.print(f"{facts['model']} on {facts['backend']}, {facts['threads']} threads", soft_wrap=True)
     console.print(table)
     times = (
         f"verify {facts['verify_s']:.2f} s, load {facts['load_s']:.2f} s, first token {facts['first_token_s']:.3f} s"
     )
-    console.print(f"{times}, peak memory {facts['peak_rss_bytes'] / 2**20:,.0f} MiB")
+    console.print(f"{times}, peak memory {facts['peak_rss_bytes'] / 2**20:,.0f} MiB", soft_wrap=True)

@@ -8,6 +8,7 @@ Rules (clauses 5.6, 5.7 and 6.6 of host/README.md)
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -237,3 +238,18 @@ def _log_to_stderr() -> None:
         wrapper_class=structlog.make_filtering_bound_logger("info"),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("timestamp=%(asctime)s level=%(levelname)s event=%(message)r logger=%(name)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+
+
+class OneLine(logging.Formatter):
+    """The standard library's log records without tracebacks, unless SEALHOST_DEBUG=1 asks for them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line for one record."""
+        if record.exc_info and os.environ.get("SEALHOST_DEBUG") != "1":
+            error = record.exc_info[1]
+            record.msg, record.args = f"{record.getMessage()}: {type(error).__name__}: {error}", ()
+            record.exc_info = record.exc_text = None
+        return super().format(record)

@@ -85,7 +85,7 @@ class Completions:
         model = self._service.registry.find(request.model)
         options = completion_options(request, model)
         if request.echo and request.logprobs is not None:
-            problem = "echo: expected it without logprobs, which are not computed for the prompt"
+            problem = "expected it without logprobs, which are not computed for the prompt"
             raise http_refusal(400, problem, "leave one out", param="echo", code=UNSUPPORTED_PARAMETER)
         ids, texts = await self._service.workers.run(_encode, model, request)
         requests = _requests(model, ids, options, "prompt")

@@ -220,4 +220,4 @@ def _stop_ids(request: Generate, model: ServedModel) -> frozenset[int]:
 
 
 def _wrong(name: str, expected: str, got: object) -> RequestError:
-    return RequestError(f"{name}: expected {expected}, got {got}", "correct the parameter", param=name)
+    return RequestError(f"expected {expected}, got {got}", "correct the parameter", param=name)

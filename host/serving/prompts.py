@@ -56,7 +56,7 @@ def chat_messages(raw: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
         RequestError: 400, no messages, an unknown role, a part that is no text.
     """
     if not 1 <= len(raw) <= MAX_MESSAGES:
-        problem = f"messages: expected 1 to {MAX_MESSAGES}, got {len(raw)}"
+        problem = f"expected 1 to {MAX_MESSAGES}, got {len(raw)}"
         raise RequestError(problem, "send the conversation so far", param="messages")
     return [_message(index, body) for index, body in enumerate(raw)]
 
@@ -98,7 +98,7 @@ def completion_prompts(
         else:
             ids.append(_checked_ids(model, one, "prompt"))
     if not all(ids):
-        raise RequestError("prompt: expected at least one token, got none", "send some text", param="prompt")
+        raise RequestError("expected at least one token, got none", "send some text", param="prompt")
     return ids
 
 
@@ -127,7 +127,7 @@ def _message(index: int, body: dict[str, Any]) -> dict[str, str]:
     path = f"messages[{index}]."
     message = read(Message, body, path=path)
     if message.role not in ROLES:
-        problem = f"{path}role: expected one of {', '.join(ROLES)}, got {message.role[:100]!r}"
+        problem = f"expected one of {', '.join(ROLES)}, got {message.role[:100]!r}"
         raise RequestError(problem, "correct the role", param=path + "role")
     plain = {"role": ROLES[message.role], "content": _content(message.content, path)}
     return plain | ({"name": message.name} if message.name else {})
@@ -140,7 +140,7 @@ def _content(content: str | list[dict[str, Any]] | None, path: str) -> str:
     for number, part in enumerate(content):
         place = f"{path}content[{number}]."
         if part.get("type") not in {"text", None}:
-            problem = f"{place}type: expected text, got {str(part['type'])[:100]!r}"
+            problem = f"expected text, got {str(part['type'])[:100]!r}"
             raise RequestError(problem, "send text only", param=place + "type", reason=UNSUPPORTED_PARAMETER)
         texts.append(read(TextPart, part, path=place).text)
     return "".join(texts)
@@ -149,9 +149,7 @@ def _content(content: str | list[dict[str, Any]] | None, path: str) -> str:
 def _encode(model: ServedModel, rendering: Rendering, messages: Sequence[dict[str, str]]) -> list[int]:
     control = _control_pattern(model.control_texts)
     if rendering.pieces is None and _any_spells(control, messages):
-        problem = (
-            "messages: expected none with the text of a control token, which this model's template could not keep apart"
-        )
+        problem = "expected none with the text of a control token, which this model's template could not keep apart"
         raise RequestError(problem, "leave such text out", param="messages")
     if rendering.pieces is None or not _forged(control, rendering.pieces, rendering.text):
         return model.tokenizer.encode(rendering.text, add_special=False, parse_special=True)
@@ -190,19 +188,19 @@ def _listed(prompt: str | list[Any]) -> list[str | list[int]]:
     if prompt and all(type(one) is int for one in prompt):
         return [prompt]
     if not 1 <= len(prompt) <= MAX_PROMPTS:
-        problem = f"prompt: expected 1 to {MAX_PROMPTS} prompts, got {len(prompt)}"
+        problem = f"expected 1 to {MAX_PROMPTS} prompts, got {len(prompt)}"
         raise RequestError(problem, "send some text", param="prompt")
     if all(isinstance(one, str) for one in prompt) or all(isinstance(one, list) for one in prompt):
         return prompt
     raise RequestError(
-        "prompt: expected text, texts, token ids or lists of token ids, got a mixture", "send one kind", param="prompt"
+        "expected text, texts, token ids or lists of token ids, got a mixture", "send one kind", param="prompt"
     )
 
 
 def _checked_ids(model: ServedModel, ids: Sequence[Any], param: str) -> tuple[int, ...]:
     for token in ids:
         if type(token) is not int or not 0 <= token < model.vocab_size:
-            problem = f"{param}: expected token ids from 0 to {model.vocab_size - 1}, got {str(token)[:40]}"
+            problem = f"expected token ids from 0 to {model.vocab_size - 1}, got {str(token)[:40]}"
             raise RequestError(problem, "correct the ids", param=param)
     return tuple(ids)
 

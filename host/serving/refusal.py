@@ -17,6 +17,7 @@ from ...signing.errors import Code, SealhostError
 from ..errors import RequestError, TemplateError
 
 INVALID: Final = "invalid_request_error"
+INVALID_VALUE: Final = "invalid_value"
 SERVER: Final = "server_error"
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: INVALID, 429: "rate_limit_error"}
@@ -39,16 +40,16 @@ def http_refusal(
 
 def refusal(error: SealhostError) -> tuple[int, dict[str, Any]]:
     """Status and body for an error of any part of the host."""
-    message = f"{error.problem}; {error.remedy}"
+    message = f"{error.where}: " * bool(error.where) + f"{error.problem}; {error.remedy}"
     if isinstance(error, RequestError):
-        return error.status, error_object(message, kind=error.type, param=error.param, code=error.reason)
+        code = error.reason or (INVALID_VALUE if error.param else None)
+        return error.status, error_object(message, kind=error.type, param=error.param, code=code)
     if isinstance(error, TemplateError):
         return 500, error_object(message, kind=SERVER, code="template_error")
     if error.code is Code.USAGE:  # found deeper down, but asked for by the client, such as a text that is too long
         return 400, error_object(message)
-    place = f"{error.where}: " if error.where else ""
     reason = "plugin_error" if error.code == Code.PLUGIN else "internal_error"
-    return 500, error_object(place + message, kind=SERVER, code=reason)
+    return 500, error_object(message, kind=SERVER, code=reason)
 
 
 def unexpected() -> tuple[int, dict[str, Any]]:

@@ -89,7 +89,8 @@ class ChatTemplate:
         if len(source) > MAX_TEMPLATE_CHARACTERS:
             problem = f"expected at most {MAX_TEMPLATE_CHARACTERS} letters, got {len(source)}"
             raise TemplateError("chat_template", problem, "pack another template")
-        self._context = {"bos_token": bos, "eos_token": eos}
+        # absent is None, not undefined: templates ask `tools is not none`
+        self._context = {"bos_token": bos, "eos_token": eos, "tools": None, "documents": None}
         self._environment = _environment()
         self._lock = threading.Lock()  # one rendering at a time: callbacks leave the engine's own lock held
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
@@ -182,3 +183,20 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")} | {
         "PYTHONWARNINGS": ""
     }
+
+
+def test_log_records_are_one_line_and_show_tracebacks_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sealhost.host.cli.serve import OneLine
+
+    def formatted() -> str:
+        try:
+            int("bad\nnews")
+        except ValueError:
+            return OneLine("%(message)r").format(
+                logging.LogRecord("x", logging.ERROR, "f", 1, "it %s", ("failed",), sys.exc_info())
+            )
+
+    monkeypatch.delenv("SEALHOST_DEBUG", raising=False)
+    assert formatted() == repr("it failed: ValueError: invalid literal for int() with base 10: 'bad\\nnews'")
+    monkeypatch.setenv("SEALHOST_DEBUG", "1")
+    assert "Traceback" in formatted()

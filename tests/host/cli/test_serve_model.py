@@ -201,6 +201,30 @@ def test_a_bundle_that_is_not_as_signed_is_never_loaded(
     assert [line.split()[0] for line in lines] == ["listening", code]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["{root}", "{root}"], "distinct names"),
+        (["{root}", "--plugin", "{root}"], "expected a plugin bundle"),
+        (["{plugins}"], "expected a model bundle"),
+        (["{root}", "--plugin", "{plugins}", "--plugin", "{plugins}"], "distinct names, got two called"),
+    ],
+)
+@pytest.mark.usefixtures("_quiet_logs")
+def test_bundles_that_do_not_go_together_are_refused(
+    signed_smollm2: Any,
+    stubborn_plugins: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    filled = [one.format(root=signed_smollm2.root, plugins=stubborn_plugins) for one in arguments]
+    assert run(["serve", *filled, "--port", "0", "--keys", str(signed_smollm2.keys)]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("E_USAGE ")
+    assert said in last
+
+
 @pytest.fixture
 def _quiet_logs() -> Iterator[None]:
     """`serve` sends logs to this test's standard error, which is gone afterwards."""

@@ -53,9 +53,13 @@ def test_chat_keeps_the_conversation_until_exit(
     bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, keys = bundle_arguments
-    feed(monkeypatch, f"{FRANCE}\n\n/exit\nnever\n".encode())
-    assert run(["chat", root, "--system", "Answer in one sentence.", "--temperature", "0", *keys]) == 0
-    assert capsys.readouterr().out == "The capital of France is Paris.\n"
+    lines = (FRANCE, "", "word " * 300, "/clear", FRANCE, "/exit", "never")
+    feed(monkeypatch, "\n".join(lines).encode())
+    options = ["--system", "Answer in one sentence.", "--temperature", "0", "--context", "128"]
+    assert run(["chat", root, *options, *keys]) == 0
+    output = capsys.readouterr()
+    assert output.out == "The capital of France is Paris.\n" * 2
+    assert "127 tokens" in output.err  # the line that did not fit is refused, and the conversation goes on
 
 
 @pytest.mark.parametrize("source", ["bundle", "file"])

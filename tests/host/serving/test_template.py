@@ -36,6 +36,7 @@ RENDERED = {
     "Python's methods work on text": ("{{ ' A '.strip().lower() }}", "a"),
     "specials have their texts": ("{{ bos_token }}{{ eos_token }}", "<s></s>"),
     "the date can be written": ("{{ strftime_now('%Y') | length }}", "4"),
+    "tools are none": ("{% if tools is not none %}T{% endif %}{% if documents %}D{% endif %}x", "x"),
     "the last line break goes": ("a\n", "a"),
 }
 
