@@ -46,6 +46,7 @@ class TokenizerPlugin:
         self._program = program
         self._layout = layout
         self._vocabulary = vocabulary
+        self._dropped = integrity.unspellable(vocabulary)
 
     @property
     def limits(self) -> Limits:
@@ -78,7 +79,14 @@ class TokenizerPlugin:
         flags = add_special * abi.EncodeFlag.ADD_SPECIAL | parse_special * abi.EncodeFlag.PARSE_SPECIAL
         with Instance(self._program) as instance:  # clause 7.5
             ids = self._run(instance, raw, int(flags))
-        found = integrity.check(self._vocabulary, raw, ids, add_special=add_special, parse_special=parse_special)
+        found = integrity.check(
+            self._vocabulary,
+            raw,
+            ids,
+            add_special=add_special,
+            parse_special=parse_special,
+            dropped=self._dropped,
+        )
         if found is not None:
             raise GuestError(self.name, "invalid", f"encode: {found}")
         return ids.tolist()

@@ -12,7 +12,7 @@ import pytest
 
 from sealhost.sandbox import AdmissionError, GuestError, SandboxError, Vocabulary
 from sealhost.sandbox.abi import VocabTag
-from sealhost.sandbox.integrity import check
+from sealhost.sandbox.integrity import check, unspellable
 from sealhost.signing.errors import Code
 
 BOS, EOS = 256, 257
@@ -224,6 +224,30 @@ def test_answer_holds_only_when_it_spells_the_text(name, byte_vocabulary: Vocabu
     text, answer, add_special, parse_special, changes, holds = ANSWERS[name]
     vocabulary = dataclasses.replace(byte_vocabulary, **changes)
     problem = check(vocabulary, text, answer, add_special=add_special, parse_special=parse_special)
+    assert (problem is None) == holds, problem
+
+
+@pytest.mark.parametrize(
+    ("answer", "holds"),
+    [(ids(97, 98), True), (ids(97, 256, 98), True), (ids(97), False), (ids(98, 97), False), (ids(97, 97, 98), False)],
+    ids=["left out", "spelled by a longer token", "more left out", "out of order", "put in"],
+)
+def test_only_bytes_that_no_token_spells_alone_may_be_left_out(answer, holds, byte_vocabulary: Vocabulary):
+    spelled = (
+        *byte_vocabulary.token_bytes[:4],
+        b"four",
+        *byte_vocabulary.token_bytes[5:256],
+        b"\x04\x04",
+        b"",
+        b"",
+        b"\x04",
+    )
+    types = np.array([1] * 257 + [3, 3, 5], dtype=np.uint8)
+    vocabulary = dataclasses.replace(byte_vocabulary, token_bytes=spelled, types=types)
+    assert unspellable(vocabulary) == b"\x04"
+    problem = check(
+        vocabulary, b"a\x04\x04b", answer, add_special=False, parse_special=False, dropped=unspellable(vocabulary)
+    )
     assert (problem is None) == holds, problem
 
 
