@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from plugin_harness import CONTROL, NORMAL, PARSE_SPECIAL, VocabularyColumns
@@ -127,3 +129,23 @@ def test_the_token_bytes_of_the_demo_model_are_the_hosts(load_tokenizer, smollm2
     control = smollm2_columns.types.count(CONTROL)
     assert given.count(b"") == control
     assert b"".join(given[guest_id] for guest_id in guest.encode("naïve 字 😀")) == "naïve 字 😀".encode()
+
+
+@pytest.mark.model
+def test_random_texts_agree_when_encoded_in_the_sandbox(smollm2_gguf, smollm2_columns, tmp_path):
+    # the whole way: the verified file's vocabulary, the guest behind the host's proxy, its answers checked
+    from sealhost.host.weights.gguf import GgufFile
+    from sealhost.host.weights.vocabulary import vocabulary
+    from sealhost.plugins import reference_plugin
+    from sealhost.sandbox import Sandbox
+    from sealhost.signing.declaration import read_plugin
+
+    source = read_plugin(reference_plugin("tokenizer", "bpe") / "plugin.wasm")
+    facts = {field.name: getattr(source, field.name) for field in fields(source)}
+    plugin = SimpleNamespace(**facts, sha256=hashlib.sha256(source.wasm).hexdigest())
+    words = vocabulary(GgufFile.parse(memoryview(smollm2_gguf.read_bytes())))
+    with Sandbox(cache_directory=tmp_path) as sandbox:
+        tokenizer, library = sandbox.load_tokenizer(plugin, words), reference(smollm2_columns)
+        for text in texts(2000, 4):
+            ids = tokenizer.encode(text, add_special=False, parse_special=True)
+            assert ids == library.encode(text, add_special_tokens=False).ids
