@@ -1,0 +1,150 @@
+"""Small random models, tensors in every stored format, and helpers to run them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import gguf
+import numpy as np
+import pytest
+
+from sealhost.kernels.backend import DecoderSpec, Role, RopeStyle, Tensor
+from sealhost.kernels.batch import StepBatch
+from sealhost.kernels.cpu import CpuBackend, Isa, supported
+from sealhost.kernels.formats import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TINY = DecoderSpec(
+    layers=2,
+    dim=64,
+    heads=4,
+    kv_heads=2,
+    head_dim=32,
+    feed_forward_dim=96,
+    vocab=203,
+    context=2048,
+    norm_epsilon=1e-5,
+    rope_base=10000.0,
+    rope_dim=32,
+    rope_style=RopeStyle.NORM,
+    tied_head=True,
+)
+
+
+def _tensor(values, fmt, name="w"):
+    values = np.ascontiguousarray(values, np.float32)
+    if fmt is Format.F32:
+        data = values
+    elif fmt is Format.F16:
+        data = values.astype(np.float16)
+    else:
+        data = gguf.quants.quantize(values, gguf.GGMLQuantizationType[fmt.name])
+    return Tensor(name, fmt, values.shape, np.frombuffer(data.tobytes(), np.uint8))
+
+
+def _shapes(spec):
+    q, kv = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
+    return {
+        Role.QUERY: (q, spec.dim),
+        Role.KEY: (kv, spec.dim),
+        Role.VALUE: (kv, spec.dim),
+        Role.ATTENTION_OUTPUT: (spec.dim, q),
+        Role.GATE: (spec.feed_forward_dim, spec.dim),
+        Role.UP: (spec.feed_forward_dim, spec.dim),
+        Role.DOWN: (spec.dim, spec.feed_forward_dim),
+    }
+
+
+def _model_tensors(spec, formats, seed=0):
+    """(role, layer, tensor) of a random model; `formats` names the format of each role, or one for all."""
+    rng = np.random.default_rng(seed)
+
+    def fmt(role):
+        return formats.get(role, Format.Q4_1) if isinstance(formats, dict) else formats
+
+    def matrix(role, shape):
+        return _tensor(rng.normal(size=shape) / np.sqrt(shape[1]), fmt(role), str(role))
+
+    yield Role.EMBEDDING, None, _tensor(rng.normal(size=(spec.vocab, spec.dim)), fmt(Role.EMBEDDING), "embedding")
+    if not spec.tied_head:
+        yield Role.OUTPUT, None, matrix(Role.OUTPUT, (spec.vocab, spec.dim))
+    yield Role.OUTPUT_NORM, None, _tensor(rng.uniform(0.5, 1.5, spec.dim), Format.F32)
+    for layer in range(spec.layers):
+        for role in (Role.ATTENTION_NORM, Role.FEED_FORWARD_NORM):
+            yield role, layer, _tensor(rng.uniform(0.5, 1.5, spec.dim), Format.F32)
+        for role, shape in _shapes(spec).items():
+            yield role, layer, matrix(role, shape)
+
+
+@pytest.fixture(scope="session")
+def tiny_spec() -> DecoderSpec:
+    return TINY
+
+
+@pytest.fixture(scope="session")
+def make_tensor() -> Callable[..., Tensor]:
+    return _tensor
+
+
+@pytest.fixture(scope="session")
+def model_tensors():
+    return _model_tensors
+
+
+@pytest.fixture(scope="session")
+def respec():
+    return lambda **changes: replace(TINY, **changes)
+
+
+@pytest.fixture(scope="session")
+def backends() -> dict[Isa, CpuBackend]:
+    """One CPU backend for each instruction set of this machine; the code comes from the cache after the first run."""
+    return {isa: CpuBackend(isa=isa) for isa in supported()}
+
+
+@pytest.fixture(scope="session")
+def cpu(backends) -> CpuBackend:
+    return next(iter(backends.values()))
+
+
+@pytest.fixture
+def build():
+    """Builds models and closes them at the end."""
+    models = []
+
+    def make(backend, spec, formats=Format.Q4_1, *, threads=2, seed=0, kv_blocks=64, max_tokens=256, max_sequences=16):
+        builder = backend.builder(spec, threads=threads)
+        for role, layer, tensor in _model_tensors(spec, formats, seed):
+            builder.put(role, layer, tensor)
+        model = builder.finish(kv_blocks=kv_blocks, max_tokens=max_tokens, max_sequences=max_sequences)
+        models.append(model)
+        return model
+
+    yield make
+    for model in models:
+        model.close()
+
+
+class Runner:
+    """Feeds runs of tokens to a model and returns the logits after each run."""
+
+    def __init__(self, model, *, max_tokens=256, max_sequences=16, max_blocks=64):
+        self.model = model
+        self.batch = StepBatch.allocate(max_tokens=max_tokens, max_sequences=max_sequences, max_blocks=max_blocks)
+
+    def step(self, *runs):
+        """Each run: (ids, start, blocks). Shape of the result: (runs, vocab)."""
+        logits = np.full((len(runs), self.model.spec.vocab), np.nan, np.float32)
+        self.batch.clear()
+        for row, (ids, start, blocks) in zip(logits, runs, strict=True):
+            self.batch.add(ids, start=start, blocks=blocks, logits_address=row.ctypes.data)
+        self.model.step(self.batch)
+        return logits
+
+
+@pytest.fixture(scope="session")
+def runner():
+    return Runner

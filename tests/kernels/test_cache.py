@@ -1,0 +1,119 @@
+"""Compiled code on disk: private, whole, and keyed by what it depends on."""
+
+import os
+import stat
+
+import pytest
+from sealhost.kernels.cpu import CpuBackend, Isa, cache, detect_isa, supported
+from sealhost.kernels.cpu.cache import cache_directory, cache_key, load_kernels
+from sealhost.kernels.cpu.objects import Flow
+from sealhost.kernels.errors import KernelError
+
+
+@pytest.fixture
+def counted(monkeypatch, cpu):
+    """The compiler replaced by one that hands out what is in the cache already, and counts."""
+    from sealhost.kernels.cpu import compiler
+
+    folder, key = cache_directory(), cache_key()
+    flow = cache._read(folder / f"{key}-flow.o")
+    products = cache._read(folder / f"{key}-{cpu.isa}.o")
+    calls = []
+    monkeypatch.setattr(compiler, "compile_flow", lambda: calls.append("flow") or flow)
+    monkeypatch.setattr(compiler, "compile_products", lambda isa: calls.append(isa) or products.objects[0])
+    return calls
+
+
+def test_the_cache_follows_xdg_and_its_own_variable(monkeypatch, tmp_path):
+    monkeypatch.delenv("SEALHOST_KERNEL_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / "sealhost" / "kernels"
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "here"))
+    assert cache_directory() == tmp_path / "here"
+
+
+def test_the_first_load_compiles_and_says_so_and_the_second_does_not(monkeypatch, tmp_path, counted, cpu):
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "new" / "cache"))
+    told = []
+    load_kernels(cpu.isa, told.append)
+    assert counted == ["flow", cpu.isa]
+    assert "compiling" in told[0]
+    assert stat.S_IMODE((tmp_path / "new" / "cache").stat().st_mode) == 0o700
+    load_kernels(cpu.isa, told.append)
+    assert counted == ["flow", cpu.isa]
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"", lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:]])
+def test_a_damaged_file_is_compiled_anew(monkeypatch, tmp_path, counted, cpu, damage):
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
+    load_kernels(cpu.isa)
+    (path,) = (tmp_path / "c").glob("*-flow.o")
+    path.write_bytes(damage(path.read_bytes()))
+    load_kernels(cpu.isa)
+    assert counted.count("flow") == 2
+
+
+def test_a_folder_that_others_may_write_to_is_refused(monkeypatch, tmp_path, cpu):
+    (tmp_path / "c").mkdir(mode=0o700)
+    (tmp_path / "c").chmod(0o777)
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
+    with pytest.raises(KernelError, match="only you can write"):
+        load_kernels(cpu.isa)
+
+
+def test_a_link_in_place_of_the_folder_is_refused(monkeypatch, tmp_path, cpu):
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "c").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
+    with pytest.raises(KernelError, match="only you can write"):
+        load_kernels(cpu.isa)
+
+
+def test_a_folder_of_someone_else_is_refused(monkeypatch, tmp_path, cpu):
+    (tmp_path / "c").mkdir(mode=0o700)
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
+    monkeypatch.setattr(os, "getuid", lambda: (tmp_path / "c").stat().st_uid + 1)
+    with pytest.raises(KernelError, match="owner"):
+        load_kernels(cpu.isa)
+
+
+def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path):
+    cache._write(tmp_path / "missing" / "x.o", Flow("s", (b"code",)))
+    assert cache._read(tmp_path / "missing" / "x.o") is None
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    flow = Flow("symbol", (b"one\nline", b"", b"\0two"))
+    cache._write(tmp_path / "x.o", flow)
+    assert cache._read(tmp_path / "x.o") == flow
+
+
+def test_the_key_changes_with_the_target(monkeypatch):
+    before = cache_key()
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert cache_key() != before
+
+
+def test_the_instruction_set_can_be_forced(monkeypatch):
+    for isa in supported():
+        monkeypatch.setenv("SEALHOST_CPU_ISA", isa)
+        assert detect_isa() is isa
+    monkeypatch.delenv("SEALHOST_CPU_ISA")
+    assert detect_isa() is supported()[0]
+
+
+def test_an_instruction_set_that_is_not_there_is_refused_by_name(monkeypatch):
+    monkeypatch.setenv("SEALHOST_CPU_ISA", "mmx")
+    with pytest.raises(KernelError, match="mmx"):
+        detect_isa()
+    with pytest.raises(KernelError, match="mmx"):
+        CpuBackend(isa="mmx")
+
+
+def test_every_machine_can_run_the_portable_version():
+    assert Isa.PORTABLE in supported()
+
+
+def test_the_backend_says_what_it_runs_on(backends):
+    assert [backend.name for backend in backends.values()] == [f"cpu-{isa}" for isa in supported()]

@@ -1,0 +1,117 @@
+"""Threads start and stop with their model, and never keep a process."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from sealhost.kernels.errors import KernelError
+from sealhost.kernels.formats import Format
+from sealhost.kernels.reference import ReferenceBackend
+
+
+def kernel_threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("sealhost-kernel")]
+
+
+def test_close_stops_the_threads_and_can_be_repeated(build, runner, cpu, tiny_spec):
+    before = len(kernel_threads())
+    model = build(cpu, tiny_spec, threads=3)
+    runner(model).step(([1], 0, [0]))
+    assert len(kernel_threads()) == before + 2
+    model.close()
+    model.close()
+    assert len(kernel_threads()) == before
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_closed_model_refuses_to_step(build, runner, cpu, tiny_spec, backend):
+    model = build(cpu if backend == "cpu" else ReferenceBackend(), tiny_spec)
+    model.close()
+    with pytest.raises(KernelError, match="open model"):
+        runner(model).step(([1], 0, [0]))
+
+
+def test_a_model_that_is_dropped_stops_its_threads(cpu, tiny_spec, model_tensors):
+    before = len(kernel_threads())
+    builder = cpu.builder(tiny_spec, threads=2)
+    for role, layer, tensor in model_tensors(tiny_spec, Format.Q4_1):
+        builder.put(role, layer, tensor)
+    model = builder.finish(kv_blocks=2, max_tokens=4, max_sequences=1)
+    gone = weakref.ref(model)
+    assert len(kernel_threads()) == before + 1
+    del model, builder
+    gc.collect()
+    assert gone() is None
+    assert len(kernel_threads()) == before
+
+
+def test_models_run_at_the_same_time_from_different_threads(build, runner, cpu, tiny_spec):
+    runs = [runner(build(cpu, tiny_spec)) for _ in range(3)]
+    expected = runs[0].step(([1, 2, 3], 0, [0]))
+    wrong = []
+
+    def work(run):
+        for _ in range(50):
+            if not np.array_equal(run.step(([1, 2, 3], 0, [0])), expected):
+                wrong.append(run)
+
+    threads = [threading.Thread(target=work, args=(run,)) for run in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_more_threads_than_processors_get_there_too(build, runner, cpu, tiny_spec):
+    run = runner(build(cpu, tiny_spec, threads=2 * (os.cpu_count() or 1) + 3))
+    first = run.step(([1, 2, 3], 0, [0]))
+    for _ in range(5):
+        assert np.array_equal(run.step(([1, 2, 3], 0, [0])), first)
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {here!r})
+import conftest
+import numpy as np
+from sealhost.kernels.cpu import CpuBackend
+builder = CpuBackend().builder(conftest.TINY, threads=2)
+for place in conftest._model_tensors(conftest.TINY, conftest.Format.Q4_1):
+    builder.put(*place)
+model = builder.finish(kv_blocks=4, max_tokens=4, max_sequences=1)
+run = conftest.Runner(model)
+run.step(([1], 0, [0]))
+"""
+
+
+def run_script(extra, **options):
+    script = SCRIPT.format(here=os.path.dirname(__file__)) + extra
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "1 / 0", "globals().update(model=None, run=None, builder=None)"])
+def test_a_process_ends_without_close(cpu, ending):
+    done = run_script(ending)
+    assert done.returncode == {"": 0, "sys.exit(3)": 3, "1 / 0": 1}.get(ending, 0), done.stderr
+
+
+def test_an_interrupt_ends_a_process_that_is_stepping(cpu):
+    script = SCRIPT.format(here=os.path.dirname(__file__)) + "print('ready', flush=True)\nwhile True: run.step(([1], 0, [0]))"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT or b"KeyboardInterrupt" in errors
+
+
+def test_a_start_from_the_cache_imports_no_compiler(cpu):
+    script = "import sys; from sealhost.kernels.cpu import CpuBackend; CpuBackend(); print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "False\n"

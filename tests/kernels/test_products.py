@@ -1,0 +1,157 @@
+"""Each matrix kernel alone, against exact integer arithmetic, and every version against every other, bit for bit."""
+
+import numpy as np
+import pytest
+from sealhost.kernels.cpu.arena import Arena, address
+from sealhost.kernels.cpu.dot import VERSIONS, EmulatedVnni
+from sealhost.kernels.cpu.isa import Isa, supported
+from sealhost.kernels.cpu.matmul import QUANTISED
+from sealhost.kernels.cpu.pack import check_matrix, pack
+from sealhost.kernels.cpu.products import product_library
+from sealhost.kernels.cpu.single import Single
+from sealhost.kernels.formats import Format
+from sealhost.kernels.layouts import KINDS, Kind, activation_stride, packed_bytes
+from sealhost.kernels.reference.dequantise import dequantise
+from sealhost.kernels.reference.ops import quantise_activations
+
+COLUMNS = 21  # two strips of the widest kernel and a remainder of every size below four
+
+
+@pytest.fixture(scope="module")
+def versions():
+    dots = {isa: VERSIONS[isa] for isa in supported()} | {"emulated": EmulatedVnni()}
+    return {name: Single(product_library(dot)) for name, dot in dots.items()}
+
+
+class Case:
+    """One tile of 16 rows and some activations, in the kernels' layouts."""
+
+    def __init__(self, make_tensor, fmt, width, rows=16, seed=3):
+        rng = np.random.default_rng(seed)
+        self.tensor = make_tensor(rng.normal(size=(rows, width)), fmt)
+        self.kind, self.width, self.blocks = KINDS[fmt], width, width // 32
+        arena = Arena()
+        self.tile = arena.take(packed_bytes(self.kind, rows, width))
+        pack(self.tensor, check_matrix(self.tensor, rows, width), self.tile)
+        self.plain = (rng.normal(size=(COLUMNS, width)) * rng.uniform(0.1, 10, (COLUMNS, 1))).astype(np.float32)
+        self.acts = quantise_activations(self.plain)
+        self.stride = activation_stride(width)
+        self.records = arena.take(COLUMNS * self.stride).reshape(COLUMNS, -1)
+        blocks = self.records[:, : self.blocks * 48].reshape(COLUMNS, self.blocks, 48)
+        blocks[..., :32] = self.acts.values.view(np.uint8)
+        blocks[..., 32:36] = self.acts.scales[..., None].view(np.uint8)
+        weighted = self.acts.scales * self.acts.sums.astype(np.float32)
+        blocks[..., 36:40] = weighted[..., None].view(np.uint8)
+        blocks[..., 40:44] = self.acts.sums[..., None].view(np.uint8)
+        self.lines = arena.take(2 * 16 * width)
+        self.out = arena.take(COLUMNS * 64).view(np.float32).reshape(COLUMNS, 16)
+
+    def run(self, single, *, unpacked, first=0, count=COLUMNS):
+        tile, lines, out = address(self.tile), address(self.lines), address(self.out)
+        self.out[:] = np.nan
+        if unpacked:
+            single["unpack"](int(self.kind), tile, self.blocks, lines)
+        plain = address(self.plain) + first * 4 * self.width
+        acts = address(self.records) + first * self.stride
+        args = (int(unpacked), acts, self.stride, plain, 4 * self.width, int(self.kind), self.blocks, count, out)
+        single["columns"](tile, lines, *args)
+        return self.out[:count].copy()
+
+    def expected(self):
+        weights = dequantise(self.tensor).astype(np.float64)
+        return (self.acts.real() if self.kind in QUANTISED else self.plain.astype(np.float64)) @ weights.T
+
+
+@pytest.mark.parametrize("width", [32, 64, 576])
+@pytest.mark.parametrize("fmt", list(Format))
+def test_a_tile_times_columns_is_the_dequantised_product(versions, make_tensor, fmt, width):
+    case = Case(make_tensor, fmt, width)
+    exact = case.expected()
+    for single in versions.values():
+        got = case.run(single, unpacked=False)
+        assert np.abs(got - exact).max() <= 2e-6 * np.sqrt(width) * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("fmt", list(Format))
+def test_all_versions_packed_or_not_agree_bit_for_bit(versions, make_tensor, fmt):
+    case = Case(make_tensor, fmt, 288)
+    results = [case.run(single, unpacked=unpacked) for single in versions.values() for unpacked in (False, True)]
+    assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+@pytest.mark.parametrize("fmt", list(Format))
+def test_a_column_is_the_same_whatever_columns_stand_beside_it(versions, make_tensor, fmt):
+    case = Case(make_tensor, fmt, 160)
+    for single in versions.values():
+        whole = case.run(single, unpacked=True)
+        for count in (1, 2, 3, 4, 7, 8):
+            for first in (0, 5):
+                assert np.array_equal(case.run(single, unpacked=count > 4, first=first, count=count), whole[first : first + count])
+
+
+@pytest.mark.parametrize("fmt", [Format.Q4_0, Format.Q4_1, Format.Q8_0])
+def test_the_largest_weights_times_the_largest_activations_do_not_overflow(versions, make_tensor, fmt):
+    case = Case(make_tensor, fmt, 64)
+    data = case.tensor.data.copy().reshape(16, 2, -1)
+    data[..., -(16 if fmt is not Format.Q8_0 else 32) :] = 0xFF if fmt is not Format.Q8_0 else 0x80
+    tensor = type(case.tensor)("w", fmt, (16, 64), data.reshape(-1))
+    pack(tensor, case.kind, case.tile)
+    case.tensor = tensor
+    for sign in (1, -1):
+        case.plain[:] = sign
+        case.acts = quantise_activations(case.plain)
+        blocks = case.records[:, : case.blocks * 48].reshape(COLUMNS, case.blocks, 48)
+        blocks[..., :32] = case.acts.values.view(np.uint8)
+        blocks[..., 32:36] = case.acts.scales[..., None].view(np.uint8)
+        blocks[..., 36:40] = (case.acts.scales * case.acts.sums.astype(np.float32))[..., None].view(np.uint8)
+        blocks[..., 40:44] = case.acts.sums[..., None].view(np.uint8)
+        exact = case.expected()
+        for single in versions.values():
+            for unpacked in (False, True):
+                assert np.allclose(case.run(single, unpacked=unpacked), exact, rtol=1e-5)
+
+
+@pytest.mark.parametrize("fmt", list(Format))
+def test_an_embedding_row_is_the_dequantised_row_exactly(versions, make_tensor, fmt):
+    case = Case(make_tensor, fmt, 96)
+    out = np.empty(96, np.float32)
+    for single in versions.values():
+        for row in range(16):
+            single["embed"](int(case.kind), address(case.tile), row, case.blocks, address(out))
+            assert np.array_equal(out, dequantise(case.tensor)[row])
+
+
+def test_packing_keeps_the_stored_size_and_fills_the_last_tile_with_zeros(make_tensor):
+    for fmt in Format:
+        case = Case(make_tensor, fmt, 64, rows=32)
+        assert len(case.tile) == len(case.tensor.data)
+        kind = KINDS[fmt]
+        odd = make_tensor(np.linspace(1, 2, 17 * 64).reshape(17, 64), fmt)
+        out = np.zeros(packed_bytes(kind, 17, 64), np.uint8)
+        pack(odd, kind, out)
+        second = out.reshape(2, -1)[1]
+        if kind in (Kind.F16, Kind.F32):
+            values = second.view(np.float16 if kind is Kind.F16 else np.float32).reshape(-1, 16)
+            assert (values[:, 0] >= 1).all()
+            assert not values[:, 1:].any()
+        else:
+            scales = second.reshape(2, -1)[:, :32].copy().view(np.float16)
+            assert scales[:, 0].all()
+            assert not scales[:, 1:].any()
+
+
+@pytest.mark.parametrize("isa", [Isa.AVX512VNNI])
+@pytest.mark.parametrize("processor", ["znver4", "icelake-server", "sapphirerapids"])
+def test_vnni_kernels_compile_to_vpdpbusd_on_whole_registers(isa, processor):
+    import re
+
+    import llvmlite.binding as llvm
+    from sealhost.kernels.cpu.compiler import optimise
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple("x86_64-unknown-linux-gnu").create_target_machine(cpu=processor, opt=3)
+    text = machine.emit_assembly(optimise(product_library(VERSIONS[isa]), machine))
+    assert len(re.findall(r"vpdpbusd\s.*%zmm", text)) >= 8 * 8 * 3
+    assert re.search(r"vcvtph2psx?\s.*%zmm", text)
+    assert "vpmaddubsw" not in text
