@@ -15,6 +15,7 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...signing.errors import SealhostError
@@ -27,8 +28,6 @@ from .places import data_folder, trust_store
 from .progress import progress_bar
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ...signing.declaration import PluginSource
     from ..app import Host, Opened
 
@@ -194,10 +193,16 @@ def _print_times(opened: Opened, asking: Asking, total_s: float) -> None:
 def _print_next(places: Places) -> None:
     say("\nnext:")
     for command, what in (
-        (f"sealhost chat {places.bundle}", "talk with it"),
-        (f"sealhost serve {places.bundle}", "serve it to any OpenAI client on 127.0.0.1:8080"),
-        (f"sealhost verify {places.bundle}", "check every byte again"),
-        (f"sealhost bench {places.bundle}", "measure it"),
-        ("sealhost keygen NAME", "make keys of your own, then pack and sign a model of yours"),
+        (f"chat {places.bundle}", "talk with it"),
+        (f"serve {places.bundle}", "serve it to any OpenAI client on 127.0.0.1:8080"),
+        (f"verify {places.bundle}", "check every byte again"),
+        (f"bench {places.bundle}", "measure it"),
+        ("keygen NAME", "make keys of your own, then pack and sign a model of yours"),
     ):
-        say(f"  {command}\n      {what}")
+        say(f"  {_program()} {command}\n      {what}")
+
+
+def _program() -> str:
+    """How this person starts sealhost: by its name where the shell finds it, else by the path that was used."""
+    started = sys.argv[0]
+    return started if Path(started).name == "sealhost" and shutil.which("sealhost") is None else "sealhost"

@@ -8,6 +8,7 @@ Rules (clauses 5.6, 5.7 and 6.6 of host/README.md)
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import os
 import sys
@@ -25,6 +26,7 @@ from .options import DEFAULTS, EngineOptions, Keys, trust_in
 from .terminal import note
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Sequence
 
     from ...signing import DirectoryTrust, TrustPolicy, VerifiedBundle
@@ -87,6 +89,8 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
         _log_to_stderr()
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         note(f"listening on {address}; verifying and loading")
+        if not api_keys and not _is_loopback(listener):
+            note("anyone who reaches this address can use the models; --api-key-file asks for a key")
         service = Service(Registry(), Workers(threads=usable_cores()))
         app = data_plane(service, keys=api_keys, origins=allow_origin or ())
         server = Server(app, service, grace=grace)
@@ -191,6 +195,10 @@ def verify_plugins(roots: Sequence[Path], trust: TrustPolicy) -> list[VerifiedBu
             problem = "expected a plugin bundle, got one of a model"
             raise UsageError(bundle.manifest.name, problem, "give it without --plugin")
     return bundles
+
+
+def _is_loopback(listener: socket.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def _loaded_line(one: Opened) -> str:

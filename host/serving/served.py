@@ -106,7 +106,7 @@ class Phase(StrEnum):
 
 
 class Registry:
-    """The models by name; changed on the event loop's thread or before it runs."""
+    """The models by name; `publish` replaces all of them in one assignment, so any thread may call it."""
 
     def __init__(self) -> None:
         self._models: dict[str, ServedModel] = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from sealhost.host.cli import main
 from sealhost.host.cli.main import run
@@ -200,3 +201,16 @@ def test_log_records_are_one_line_and_show_tracebacks_only_on_demand(monkeypatch
     assert formatted() == repr("it failed: ValueError: invalid literal for int() with base 10: 'bad\\nnews'")
     monkeypatch.setenv("SEALHOST_DEBUG", "1")
     assert "Traceback" in formatted()
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])  # noqa: S104 — that is the point
+def test_serving_the_world_without_a_key_is_said_aloud(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, host: str, warned: bool
+) -> None:
+    from sealhost.signing.keys import write_key_pair
+
+    write_key_pair(tmp_path, "acme", passphrase=None)
+    (tmp_path / "acme.key").unlink()
+    assert run(["serve", MISSING, "--host", host, "--port", "0", "--keys", str(tmp_path)]) == 3
+    assert ("--api-key-file" in capsys.readouterr().err) == warned
+    structlog.reset_defaults()
