@@ -89,10 +89,10 @@ def report(results: dict[str, dict[str, Any]], sides: list[Worker], model: Path,
             f"  {verb:8}{count:4}   sealhost {spread(row['sealhost']):22} "
             f"llama.cpp {spread(row['llamacpp']):22} ratio {spread(row['ratios'], 2)}"
         )
-    size, kv = model.stat().st_size, sides[0].extra["kv_bytes"]
-    peak = sides[0].peak_rss_bytes
+    size, kv = model.stat().st_size / 1e6, sides[0].extra["kv_bytes"] / 1e6
     print(
-        f"  peak memory: sealhost {peak / 1e6:.0f} MB = {(peak - kv) / size:.2f} x file + KV pool of {kv / 1e6:.0f} MB; "
+        f"  peak memory: sealhost {sides[0].peak_rss_bytes / 1e6:.0f} MB of at most {1.4 * size + kv:.0f} MB "
+        f"(1.4 x the file's {size:.0f} MB + a KV pool of {kv:.0f} MB, of which only touched pages are resident); "
         f"llama.cpp {sides[1].peak_rss_bytes / 1e6:.0f} MB"
     )
 

@@ -20,7 +20,7 @@ from sealhost.host.app import Host
 from sealhost.host.config import EngineConfig
 from sealhost.kernels.backend import KV_BLOCK_TOKENS
 from sealhost.kernels.batch import StepBatch
-from sealhost.signing import DirectoryTrust
+from sealhost.signing import DirectoryTrust, verify
 
 PROMPT_STRIDE = 7919
 """A prime: the fed ids walk over the whole vocabulary, the same ones on both sides."""
@@ -47,7 +47,7 @@ class SealhostModel:
     """One loaded model, its step called directly."""
 
     def __init__(self, host: Host, bundle: Path, keys: Path) -> None:
-        opened = host.open(bundle, DirectoryTrust(keys))
+        opened = host.open(verify(bundle, DirectoryTrust(keys)))
         self.model = opened.loaded.model
         self.name = host.backend.name
         self.kv_bytes = self.model.memory_bytes["kv"]
