@@ -29,7 +29,13 @@ class Kind(IntEnum):
     F32 = 4
 
 
-KINDS = {Format.Q4_1: Kind.Q4_1, Format.Q4_0: Kind.Q4_0, Format.Q8_0: Kind.Q8_0, Format.F16: Kind.F16, Format.F32: Kind.F32}
+KINDS = {
+    Format.Q4_1: Kind.Q4_1,
+    Format.Q4_0: Kind.Q4_0,
+    Format.Q8_0: Kind.Q8_0,
+    Format.F16: Kind.F16,
+    Format.F32: Kind.F32,
+}
 
 RECORD_BYTES = {
     Kind.Q4_1: 2 * 2 * TILE_ROWS + 4 * LINE,

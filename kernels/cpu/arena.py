@@ -1,4 +1,4 @@
-"""Memory for weights, cache and scratch: large anonymous maps, cut front to back, on huge pages where the system has them.
+"""Memory for weights, cache and scratch: large anonymous maps, cut front to back, on huge pages where there are some.
 
 Pages that were never written cost nothing, so a chunk that is not full does no harm.
 """

@@ -4,6 +4,8 @@ With many tokens a task takes one tile and KV head through all partitions. With 
 long context keeps every thread busy; each thread then merges what it needs. The arithmetic is the same: clause 4.3.
 """
 
+# ruff: noqa: PLR0917 — a kernel takes machine words by position
+
 from __future__ import annotations
 
 from ..backend import KV_BLOCK_TOKENS
@@ -29,7 +31,20 @@ from .program import PARTIAL_HEADER, PARTITION_BLOCKS, PARTITION_TOKENS, SMALL
 
 
 @function
-def attend_group(left, q, seen, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes):
+def attend_group(
+    left: int,
+    q: int,
+    seen: int,
+    table: int,
+    blocks: int,
+    keys: int,
+    values: int,
+    block_bytes: int,
+    width: int,
+    scores: int,
+    partials: int,
+    partial_bytes: int,
+) -> int:
     """Runs the widest kernel that fits `left` queries; returns how many it took."""
     if left >= 6:
         attend6(q, seen, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
@@ -48,14 +63,14 @@ def attend_group(left, q, seen, table, blocks, keys, values, block_bytes, width,
 
 
 @function
-def block_table(context, token):
+def block_table(context: int, token: int) -> int:
     """The block table of a token's sequence."""
     sequence = load32(load(context + w.c_sequences) + 4 * token)
     return load(context + w.c_tables) + sequence * load(context + w.c_table_stride)
 
 
 @function
-def key_value(context, layer, token, head):
+def key_value(context: int, layer: int, token: int, head: int) -> None:
     """Rotates one key and writes it and its value to the cache."""
     width, heads = load(context + w.c_head_dim), load(context + w.c_heads)
     half = load(context + w.c_rope_half)
@@ -66,11 +81,18 @@ def key_value(context, layer, token, head):
     value = key + 4 * width * load(context + w.c_kv_heads)
     rope(key, load(context + w.c_rope) + position * half * 8, half, key, width, load(context + w.c_one))
     offset = block * load(context + w.c_kv_block_bytes) + head * load(context + w.c_kv_head_bytes)
-    store_kv(key, value, load(layer + w.l_keys) + offset, load(layer + w.l_values) + offset, position % KV_BLOCK_TOKENS, width)
+    store_kv(
+        key,
+        value,
+        load(layer + w.l_keys) + offset,
+        load(layer + w.l_values) + offset,
+        position % KV_BLOCK_TOKENS,
+        width,
+    )
 
 
 @function
-def gather_queries(context, local, first, count, head):
+def gather_queries(context: int, local: int, first: int, count: int, head: int) -> int:
     """Rotates and scales the queries of a tile that share a KV head; returns how many."""
     width, half = load(context + w.c_head_dim), load(context + w.c_rope_half)
     group = load(context + w.c_heads) // load(context + w.c_kv_heads)
@@ -86,7 +108,19 @@ def gather_queries(context, local, first, count, head):
 
 
 @function
-def attend_partition(context, layer, local, first, total, last, head, partition, group, done, partials):
+def attend_partition(
+    context: int,
+    layer: int,
+    local: int,
+    first: int,
+    total: int,
+    last: int,
+    head: int,
+    partition: int,
+    group: int,
+    done: int,
+    partials: int,
+) -> int:
     """Attends from query `done` of a tile over one partition; returns how many queries it took."""
     width, seen = load(context + w.c_head_dim), local + load(context + w.c_local_seen)
     for index in range(total):
@@ -103,7 +137,7 @@ def attend_partition(context, layer, local, first, total, last, head, partition,
 
 
 @function
-def attend_tile(context, layer, local, first, count, head):
+def attend_tile(context: int, layer: int, local: int, first: int, count: int, head: int) -> None:
     """All partitions of one tile and KV head, to the attention rows."""
     width, heads = load(context + w.c_head_dim), load(context + w.c_heads)
     group = heads // load(context + w.c_kv_heads)
@@ -126,7 +160,7 @@ def attend_tile(context, layer, local, first, count, head):
 
 
 @function
-def attend_split(context, layer, local, first, count, head, partition):
+def attend_split(context: int, layer: int, local: int, first: int, count: int, head: int, partition: int) -> None:
     """One partition of one tile and KV head, to the shared partials [partition][token][head]."""
     heads, width = load(context + w.c_heads), load(context + w.c_head_dim)
     group = heads // load(context + w.c_kv_heads)
@@ -145,7 +179,7 @@ def attend_split(context, layer, local, first, count, head, partition):
 
 
 @function
-def merge_row(context, local, token):
+def merge_row(context: int, local: int, token: int) -> int:
     """Puts one token's partitions together in this thread's own row; returns its address."""
     heads, width = load(context + w.c_heads), load(context + w.c_head_dim)
     state, row = local + load(context + w.c_local_states), local + load(context + w.c_local_row)
@@ -161,7 +195,7 @@ def merge_row(context, local, token):
 
 
 @function
-def store_phase(context, thread, layer):
+def store_phase(context: int, thread: int, layer: int) -> None:
     """Writes the batch's keys and values to the cache."""
     sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
     while True:
@@ -173,14 +207,14 @@ def store_phase(context, thread, layer):
 
 
 @function
-def attention_tasks(context):
+def attention_tasks(context: int) -> int:
     """Tasks of the attention phase."""
     tiles = load(context + w.c_tile_count) * load(context + w.c_kv_heads)
     return tiles * load(context + w.c_partitions) if load(context + w.c_n) <= SMALL else tiles
 
 
 @function
-def attention_phase(context, thread, layer, local, stores):
+def attention_phase(context: int, thread: int, layer: int, local: int, stores: int) -> None:
     """Attends; when no two tokens are of one sequence, `stores` says to write each key and value on the way."""
     sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
     kv_heads, tasks = load(context + w.c_kv_heads), attention_tasks(context)

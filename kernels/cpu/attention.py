@@ -1,9 +1,9 @@
 """Attention of a few queries that share a KV head, over one partition of a paged cache.
 
-Layout  One layer's cache: keys [block][kv_head][head_dim][16 positions], values [block][kv_head][16 positions][head_dim],
-        float16. Queries float32[C][head_dim], rotated and already divided by sqrt(head_dim). A partition is 16 blocks
-        (256 positions) of one sequence's table. Result of a partition, per query: peak, sum of weights, then
-        float32[head_dim] of weighted values (a "partial").
+Layout  One layer's cache: keys [block][kv_head][head_dim][16 positions], values
+        [block][kv_head][16 positions][head_dim], float16. Queries float32[C][head_dim], rotated and already divided by
+        sqrt(head_dim). A partition is 16 blocks (256 positions) of one sequence's table. Result of a partition, per
+        query: peak, sum of weights, then float32[head_dim] of weighted values (a "partial").
 Thread  One call: C queries, one partition. Scores: a lane is a position. Weighted values: a lane is a dimension.
 Sums    float32. Score: ascending dimension. Weights: 16 lanes (position mod 16), blocks ascending, folded by halves.
         Values: ascending position. Partitions merge in ascending order (`merge`). A position past the query's own adds
@@ -11,6 +11,8 @@ Sums    float32. Score: ascending dimension. Weights: 16 lanes (position mod 16)
 Limits  head_dim a multiple of 16. What was written is finite in float16 (`store_kv` clamps), so 0 * value is 0.
 Moves   4 * head_dim bytes a position and KV head, 2 * C * head_dim multiply-adds.
 """
+
+# ruff: noqa: PLR0917 — a kernel takes machine words by position
 
 from __future__ import annotations
 
@@ -62,7 +64,16 @@ def _block(k: Emit, base: Any, table: Any, index: Any, block_bytes: Any) -> Any:
 
 
 def _scores(
-    k: Emit, queries: int, q: Any, seen: Any, table: Any, blocks: Any, keys: Any, block_bytes: Any, width: Any, scores: Any
+    k: Emit,
+    queries: int,
+    q: Any,
+    seen: Any,
+    table: Any,
+    blocks: Any,
+    keys: Any,
+    block_bytes: Any,
+    width: Any,
+    scores: Any,
 ) -> list[Any]:
     lowest = k.all(REAL, -math.inf)
     peaks = [[k.var(lowest), k.var(lowest)] for _ in range(queries)]

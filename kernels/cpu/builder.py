@@ -94,10 +94,14 @@ class CpuModelBuilder:
     def _put_norm(self, role: Role, layer: int | None, tensor: Tensor) -> int:
         expected = (self._spec.dim,)
         if tensor.shape != expected or tensor.format not in (Format.F32, Format.F16):
-            raise FormatError(f"expected {tensor.name} as F32 or F16 of shape {expected}, got {tensor.format.name} {tensor.shape}")
+            raise FormatError(
+                f"expected {tensor.name} as F32 or F16 of shape {expected}, got {tensor.format.name} {tensor.shape}"
+            )
         stored = np.dtype("<f4" if tensor.format is Format.F32 else "<f2")
         if tensor.data.nbytes != self._spec.dim * stored.itemsize:
-            raise FormatError(f"expected {self._spec.dim * stored.itemsize} bytes for {tensor.name}, got {tensor.data.nbytes}")
+            raise FormatError(
+                f"expected {self._spec.dim * stored.itemsize} bytes for {tensor.name}, got {tensor.data.nbytes}"
+            )
         area = self._arena.take(self._spec.dim * 4).view(np.float32)
         area[:] = np.ascontiguousarray(tensor.data).view(stored)
         if layer is not None:
@@ -165,7 +169,16 @@ def matrix_shape(spec: DecoderSpec, role: Role) -> tuple[int, int]:
 
 def check_spec(spec: DecoderSpec) -> None:
     """Raises FormatError unless the kernels can run this shape."""
-    positive = (spec.layers, spec.dim, spec.heads, spec.kv_heads, spec.head_dim, spec.feed_forward_dim, spec.vocab, spec.context)
+    positive = (
+        spec.layers,
+        spec.dim,
+        spec.heads,
+        spec.kv_heads,
+        spec.head_dim,
+        spec.feed_forward_dim,
+        spec.vocab,
+        spec.context,
+    )
     if min(positive) < 1 or spec.layers > _MOST_LAYERS:
         raise FormatError(f"expected positive sizes and at most {_MOST_LAYERS} layers, got {spec}")
     for name, value, step in (

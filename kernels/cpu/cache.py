@@ -2,7 +2,7 @@
 
 Rules (README clause 8)
 * The key covers these sources, the compiler's versions, the processor's features and the instruction set.
-* The folder has mode 0700. One that belongs to someone else, or that others may write to, is not used: its code would run.
+* The folder has mode 0700. One that belongs to someone else, or that others may write to, is refused: its code runs.
 * A file appears under its final name only when it is whole; the first line is its own SHA-256.
 """
 

@@ -1,7 +1,8 @@
 """Compiles the step to relocatable object code; imported only when the cache has none.
 
-The flow (step.py and below) is compiled by numba, once for all instruction sets; kernels are emitted as LLVM IR. Nothing
-uses numba's runtime (kernelset.OPTIONS), so LLVM alone links the objects later: a cached start does not import numba.
+The flow (step.py and below) is compiled by numba, once for all instruction sets; kernels are emitted as LLVM IR.
+Nothing uses numba's runtime (kernelset.OPTIONS), so LLVM alone links the objects later, and a start from the cache
+does not import numba.
 """
 
 from __future__ import annotations

@@ -24,15 +24,27 @@ from .sync import ARRIVED, COUNTERS, ROUND, SLEEPERS, SPINS
 
 
 @function
-def check(context):
+def check(context: int) -> int:  # noqa: PLR0911 — one return for each fault
     """Refuses ids out of range before anything is read through them; returns a `Fault` (clause 7.1)."""
     n, sequences_count = load(context + w.c_n), load(context + w.c_sequence_count)
-    tokens, positions, sequences = load(context + w.c_tokens), load(context + w.c_positions), load(context + w.c_sequences)
+    tokens, positions, sequences = (
+        load(context + w.c_tokens),
+        load(context + w.c_positions),
+        load(context + w.c_sequences),
+    )
     tables, table_stride = load(context + w.c_tables), load(context + w.c_table_stride)
-    vocab, limit, kv_blocks = load(context + w.c_vocab), load(context + w.c_position_limit), load(context + w.c_kv_blocks)
+    vocab, limit, kv_blocks = (
+        load(context + w.c_vocab),
+        load(context + w.c_position_limit),
+        load(context + w.c_kv_blocks),
+    )
     previous, previous_position = -1, -1
     for index in range(n):
-        token, position, sequence = load32(tokens + 4 * index), load32(positions + 4 * index), load32(sequences + 4 * index)
+        token, position, sequence = (
+            load32(tokens + 4 * index),
+            load32(positions + 4 * index),
+            load32(sequences + 4 * index),
+        )
         if token < 0 or token >= vocab:
             return w.f_token
         if position < 0 or position >= limit or 4 * (position // KV_BLOCK_TOKENS) >= table_stride:
@@ -58,14 +70,14 @@ def check(context):
 
 
 @function
-def deal(sync, threads, tasks):
+def deal(sync: int, threads: int, tasks: int) -> None:
     """Gives each thread its share of the next phase's tasks."""
     for thread in range(threads):
         store(sync + COUNTERS + LINE * thread, tasks * thread // threads)
 
 
 @function
-def wait(sync, threads, tasks):
+def wait(sync: int, threads: int, tasks: int) -> None:
     """Ends a phase: returns when every thread has come; the next phase has `tasks` tasks."""
     here = atomic_load(sync + ROUND)
     if atomic_add(sync + ARRIVED, 1) == threads - 1:
@@ -87,7 +99,7 @@ def wait(sync, threads, tasks):
 
 
 @function
-def take(sync, thread, threads, tasks):
+def take(sync: int, thread: int, threads: int, tasks: int) -> int:
     """The next task of this thread's share, then of the others'; -1 when all are taken."""
     for step in range(threads):
         owner = (thread + step) % threads
@@ -98,19 +110,19 @@ def take(sync, thread, threads, tasks):
 
 
 @function
-def tasks_after_norm(n, tasks):
+def tasks_after_norm(n: int, tasks: int) -> int:
     """Tasks of the next phase when a norm or quantisation of n tokens comes in between."""
     return tasks if n <= SMALL else n
 
 
 @function
-def chunks(n):
+def chunks(n: int) -> int:
     """Column chunks of a product."""
     return (n + CHUNK - 1) // CHUNK
 
 
 @function
-def make_tiles(context):
+def make_tiles(context: int) -> None:
     """Groups the batch's tokens into attention tiles: up to TILE_TOKENS neighbours of one sequence.
 
     Also notes how many partitions the longest of them has.

@@ -24,7 +24,7 @@ _LANES = 8
 
 
 def dense_kernel(kind: Kind, columns: int) -> Callable[..., None]:
-    """Emitter of the product; arguments: tile, activations, bytes between columns, blocks, out (float32[columns][16])."""
+    """Emitter; arguments: tile, activations, bytes between columns, blocks, out (float32[columns][16])."""
     real = vector(F32, _LANES)
     parts = range(TILE_ROWS // _LANES)
     size = 2 if kind is Kind.F16 else 4

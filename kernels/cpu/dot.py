@@ -1,8 +1,8 @@
 """The dot-product layer: unsigned 8-bit weights times signed 8-bit activations, for a tile of 16 rows.
 
 One "line" is 64 bytes: for each of 16 rows, 4 consecutive weights. A line is multiplied by 4 activations, which are
-broadcast to all rows, and added to 16 integer sums. A version holds a line in `16 // lanes` vectors, and says into how many
-planes it splits a weight of 8 bits (clause 5.2). The integer sums of all versions are equal, so are the models' outputs.
+broadcast to all rows, and added to 16 integer sums. A version holds a line in `16 // lanes` vectors, and says into
+how many planes it splits a weight of 8 bits (clause 5.2). All versions give equal sums, and so equal logits.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Portable:
 
 
 class EmulatedVnni(Portable):
-    """The shape of `Vnni` (16 rows a vector, 8 columns) with `Portable` arithmetic: tests run VNNI's kernels through it anywhere."""
+    """The shape of `Vnni` (16 rows, 8 columns) with `Portable` arithmetic: runs VNNI's kernels anywhere, for tests."""
 
     lanes, columns, lines = 16, 8, 8
 

@@ -1,18 +1,31 @@
 """RMSNorm, quantisation of activations, SwiGLU, RoPE, embedding rows and a fast exponential.
 
-Layout  Rows of float32; a quantised row is records of layouts.ACT_RECORD bytes. Vectors have 8 lanes on every machine, so that
-        sums are formed in the same order everywhere.
+Layout  Rows of float32; a quantised row is records of layouts.ACT_RECORD bytes. Vectors have 8 lanes everywhere, so
+        that sums are formed in the same order everywhere.
 Thread  One call handles one row (RMSNorm, quantise, embed), one block of 32 (SwiGLU) or one head (RoPE).
 Sums    Mean square: 4 chains of 8 lanes, folded by halves. float32.
 Limits  Widths are multiples of 32, rotated widths of 16.
 """
+
+# ruff: noqa: PLR0917 — a kernel takes machine words by position
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
-from ..layouts import ACT_RECORD, ACT_SCALE, ACT_SUM, ACT_WEIGHTED, BLOCK, LINE, RECORD_BYTES, TILE_ROWS, ZERO_POINT, Kind
+from ..layouts import (
+    ACT_RECORD,
+    ACT_SCALE,
+    ACT_SUM,
+    ACT_WEIGHTED,
+    BLOCK,
+    LINE,
+    RECORD_BYTES,
+    TILE_ROWS,
+    ZERO_POINT,
+    Kind,
+)
 from .emit import F16, F32, I8, I32, I64, vector
 
 if TYPE_CHECKING:
@@ -37,7 +50,7 @@ _EXP_TERMS = (1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0)
 
 
 def exp(k: Emit, x: Any) -> Any:
-    """e to the x, lane by lane.
+    """E to the x, lane by lane.
 
     x = n ln 2 + r with |r| <= ln 2 / 2; Taylor to r^7 by Horner with fma, times 2^n through the exponent bits. Relative
     error below 2e-7 on [-87, 88]; exp(0) is exactly 1; 0 below -87.3; 2^127.5 above 88.4; NaN gives the top value.
@@ -86,7 +99,7 @@ def _quantise_block(k: Emit, values: list[Any], to: Any, low: Any = None) -> Non
 
 
 def _quantise_rest(k: Emit, values: list[Any], high: Any, low: Any, scale: Any, fine: Any) -> None:
-    """The second record: value - scale * high in steps of scale / LOW_STEPS; NaN and infinities have a NaN there already."""
+    """The second record: value - scale * high, in steps of scale / LOW_STEPS."""
     total = k.all(WHOLE, 0)
     for part, value in enumerate(values):
         whole = k.b.sext(k.load(k.at(high, part * LANES), vector(I8, LANES)), WHOLE)
@@ -102,7 +115,9 @@ def _quantise_rest(k: Emit, values: list[Any], high: Any, low: Any, scale: Any, 
     k.store(k.at(low, ACT_SUM), count)
 
 
-def _quantise_row(k: Emit, act: Any, plain: Any, blocks: Any, values: Callable[[Any], list[Any]], low: Any = None) -> None:
+def _quantise_row(
+    k: Emit, act: Any, plain: Any, blocks: Any, values: Callable[[Any], list[Any]], low: Any = None
+) -> None:
     """Quantises a row block by block; also keeps it as float32 unless `plain` is 0."""
     with k.loop(blocks) as block:
         row = values(block)
@@ -141,9 +156,7 @@ def norm_quantise(k: Emit, x: Any, weight: Any, act: Any, plain: Any, blocks: An
     _quantise_row(k, act, plain, blocks, _normed(k, x, weight, blocks, epsilon))
 
 
-def norm_quantise_wide(
-    k: Emit, x: Any, weight: Any, act: Any, low: Any, plain: Any, blocks: Any, epsilon: Any
-) -> None:
+def norm_quantise_wide(k: Emit, x: Any, weight: Any, act: Any, low: Any, plain: Any, blocks: Any, epsilon: Any) -> None:
     """RMSNorm, then quantise to two rows whose sum has 16 bits (clause 3.3)."""
     _quantise_row(k, act, plain, blocks, _normed(k, x, weight, blocks, epsilon), low)
 
@@ -231,17 +244,17 @@ def embed_kernel(kind: Kind) -> Callable[..., None]:
 
 
 def add_rows(k: Emit, x: Any, tile: Any, count: Any) -> None:
-    """x += tile for `count` (1 to 16) float32 values."""
-    _rows(k, x, tile, count, lambda old, new: k.b.fadd(old, new))
+    """X += tile for `count` (1 to 16) float32 values."""
+    _rows(k, x, tile, count, k.b.fadd)
 
 
 def put_rows(k: Emit, x: Any, tile: Any, count: Any) -> None:
-    """x = tile for `count` (1 to 16) float32 values."""
-    _rows(k, x, tile, count, lambda _old, new: new)
+    """X = tile for `count` (1 to 16) float32 values."""
+    _rows(k, x, tile, count, _second)
 
 
 def put_pair(k: Emit, x: Any, tile: Any, count: Any) -> None:
-    """x = tile + the next column of the tile, for `count` (1 to 16) float32 values."""
+    """X = tile + the next column of the tile, for `count` (1 to 16) float32 values."""
     other = k.b.sub(k.at(tile, LINE), x)
     with k.b.if_else(k.b.icmp_signed("==", count, k.i64(TILE_ROWS))) as (whole, partial):
         with whole:
@@ -252,6 +265,10 @@ def put_pair(k: Emit, x: Any, tile: Any, count: Any) -> None:
         with partial, k.loop(count) as row:
             at = k.at(x, k.times(row, 4))
             k.store(at, k.b.fadd(k.load(k.at(tile, k.times(row, 4)), F32), k.load(k.at(at, other), F32)))
+
+
+def _second(_old: Any, new: Any) -> Any:
+    return new
 
 
 def _rows(k: Emit, x: Any, tile: Any, count: Any, combine: Callable[[Any, Any], Any]) -> None:

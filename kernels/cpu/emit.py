@@ -17,13 +17,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba.core import cgutils
+from numba.core import cgutils as _untyped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F16, F32 = ir.HalfType(), ir.FloatType()
+
+
+cgutils: Any = _untyped
+"""numba's helpers carry no types."""
 
 
 def vector(element: Any, lanes: int) -> ir.VectorType:

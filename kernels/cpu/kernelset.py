@@ -1,7 +1,7 @@
 """The emitted kernels as callables for numba code.
 
-Those in SHARED are the same everywhere. The products (products.py) come in one version for each instruction set under the
-same names, so the code that calls them is compiled once and linked with either.
+Those in SHARED are the same everywhere. The products (products.py) come in one version for each instruction set under
+the same names, so the code that calls them is compiled once and linked with either.
 """
 
 from __future__ import annotations

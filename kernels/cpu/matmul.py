@@ -1,7 +1,7 @@
 """Products of one tile of 16 quantised rows with a few activation columns.
 
-Layout  A tile is `blocks` records (layouts.RECORD_BYTES): float16 scales[16] (and minima[16] for Q4_1), then lines of 64
-        bytes: 16 rows x 4 weights. A 4-bit line holds columns 4j..4j+3 in its low and 16+4j.. in its high nibbles.
+Layout  A tile is `blocks` records (layouts.RECORD_BYTES): float16 scales[16] (and minima[16] for Q4_1), then lines of
+        64 bytes: 16 rows x 4 weights. A 4-bit line holds columns 4j..4j+3 in its low and 16+4j.. in its high nibbles.
         An activation column is K/32 records of layouts.ACT_RECORD bytes.
 Thread  One call computes 16 rows x C columns over all K; lane r of a vector is row r of the tile.
 Sums    Integers inside a block of 32 (exact), then per block in ascending order, in float32:
@@ -90,7 +90,9 @@ def tile_kernel(dot: Dot, kind: Kind, columns: int, *, unpacked: bool) -> Callab
         sums = [[k.var(k.all(real, 0.0)) for _ in parts] for _ in range(columns)]
         with k.loop(blocks) as block:
             record = k.at(tile, k.times(block, RECORD_BYTES[kind]))
-            at_lines = k.at(lines, k.times(block, unpacked_record(dot, kind))) if unpacked else k.at(record, _header(kind))
+            at_lines = (
+                k.at(lines, k.times(block, unpacked_record(dot, kind))) if unpacked else k.at(record, _header(kind))
+            )
             reader = _Reader(k, dot, kind, at_lines, unpacked=unpacked)
             here = [k.at(base, k.times(block, ACT_RECORD)) for base in bases]
             if not unpacked:
@@ -125,8 +127,8 @@ def tile_kernel(dot: Dot, kind: Kind, columns: int, *, unpacked: bool) -> Callab
 def _block_sums(k: Emit, dot: Dot, reader: _Reader, columns: list[Any]) -> list[list[Any]]:
     """Integer dot products of one record: [column][part] -> <lanes x i32>.
 
-    More than a few sums at a time go through a loop that LLVM must not unroll: given the whole block at once, it reorders
-    the products and spills what it then cannot keep in registers.
+    More than a few sums at a time go through a loop that LLVM must not unroll: given the whole block, it reorders the
+    products and spills what it then cannot keep in registers.
     """
     parts = range(TILE_ROWS // dot.lanes)
     result: list[list[Any]] = [[None for _ in parts] for _ in columns]

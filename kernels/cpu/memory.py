@@ -134,7 +134,9 @@ class StepMemory:
         self.put(Context.KV_BLOCK_BYTES, block_bytes)
         size = self._capacity.kv_blocks * block_bytes
         slab = self._cache.take(2 * spec.layers * size)
-        return [(address(slab) + 2 * layer * size, address(slab) + (2 * layer + 1) * size) for layer in range(spec.layers)]
+        return [
+            (address(slab) + 2 * layer * size, address(slab) + (2 * layer + 1) * size) for layer in range(spec.layers)
+        ]
 
     def _make_constants(self) -> None:
         spec = self._spec

@@ -106,8 +106,14 @@ class CpuModel:
 
     def _bind_arrays(self, arrays: list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]) -> None:
         for (name, _, dtype), array in zip(_ARRAYS, arrays, strict=True):
-            if array.dtype != dtype or not array.flags.c_contiguous or array.ndim != (2 if name == "block_tables" else 1):
-                raise BatchError(f"expected {name} as a contiguous {np.dtype(dtype).name} array, got {array.dtype} {array.shape}")
+            if (
+                array.dtype != dtype
+                or not array.flags.c_contiguous
+                or array.ndim != (2 if name == "block_tables" else 1)
+            ):
+                raise BatchError(
+                    f"expected {name} as a contiguous {np.dtype(dtype).name} array, got {array.dtype} {array.shape}"
+                )
         for (_, word, _), array in zip(_ARRAYS, arrays, strict=True):
             self._memory.put(word, address(array))
         self._memory.put(Context.TABLE_STRIDE, arrays[3].shape[1] * 4)

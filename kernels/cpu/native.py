@@ -1,7 +1,7 @@
 """Kernels written as emitters: LLVM functions in a module of their own, which numba code calls by name.
 
-Numba compiles a function anew at each level of its callers, so kernels stay outside: its modules only declare them, they
-are optimised once, in one module, and meet the callers when the objects are linked. Arguments are int64.
+Numba compiles a function anew at each level of its callers, so kernels stay outside: its modules only declare them,
+they are optimised once, in one module, and meet the callers when the objects are linked. Arguments are int64.
 
 Example:
     library = Library()
@@ -18,14 +18,15 @@ import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types as _untyped
 from numba.extending import intrinsic
 
-from .emit import F32, I64, Emit
+from .emit import F32, I64, Emit, cgutils
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+types: Any = _untyped
 _NUMBA = {None: types.void, I64: types.int64, F32: types.float32}
 
 

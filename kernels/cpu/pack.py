@@ -1,4 +1,4 @@
-"""Turns a stored matrix into tiles (layouts.py): 16 rows side by side, one record per 32 columns, same size as stored."""
+"""Turns a stored matrix into tiles (layouts.py): 16 rows side by side, one record per 32 columns, no byte added."""
 
 from __future__ import annotations
 
@@ -44,12 +44,16 @@ def check_matrix(tensor: Tensor, rows: int, columns: int) -> Kind:
         raise FormatError(f"expected {tensor.name} to have shape {(rows, columns)}, got {tensor.shape}")
     kind = KINDS.get(tensor.format)
     if kind is None:
-        raise FormatError(f"expected {tensor.name} in one of {', '.join(f.name for f in KINDS)}, got {tensor.format.name}")
+        raise FormatError(
+            f"expected {tensor.name} in one of {', '.join(f.name for f in KINDS)}, got {tensor.format.name}"
+        )
     if columns % BLOCK or not rows or not columns:
         raise FormatError(f"expected {tensor.name} to have a row length that is a multiple of {BLOCK}, got {columns}")
     expected = rows * tensor.format.row_bytes(columns)
     if tensor.data.dtype != np.uint8 or tensor.data.shape != (expected,):
-        raise FormatError(f"expected {tensor.name} to have {expected} bytes, got {tensor.data.shape} of {tensor.data.dtype}")
+        raise FormatError(
+            f"expected {tensor.name} to have {expected} bytes, got {tensor.data.shape} of {tensor.data.dtype}"
+        )
     return kind
 
 

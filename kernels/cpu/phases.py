@@ -4,6 +4,8 @@ Every function is what one thread does in a phase: it takes tasks until none are
 of 16 rows times one chunk of columns; a column is a row of activations (two of them for wide activations, clause 3.3).
 """
 
+# ruff: noqa: PLR0917 — a kernel takes machine words by position
+
 from __future__ import annotations
 
 from ..layouts import LINE, TILE_ROWS
@@ -32,20 +34,20 @@ FLOATS = w.FLOATS
 
 
 @function
-def acts_of(context, local, n):
+def acts_of(context: int, local: int, n: int) -> int:
     """Where n tokens' activations are: in the thread's own memory when it makes them itself."""
     return local + load(context + w.c_local_acts) if n <= SMALL else load(context + w.c_acts)
 
 
 @function
-def plain_of(context, local, n):
+def plain_of(context: int, local: int, n: int) -> int:
     """Where their float32 copies are; 0 when no matrix wants them."""
     plain = load(context + w.c_plain)
     return local + load(context + w.c_local_plain) if plain != 0 and n <= SMALL else plain
 
 
 @function
-def norm_row(context, local, weight, source, index, n, wide):
+def norm_row(context: int, local: int, weight: int, source: int, index: int, n: int, wide: int) -> None:
     """Norms and quantises row `source` of x to row `index` of the activations, or to two rows of 16 bits together."""
     blocks, stride = load(context + w.c_dim), load(context + w.c_acts_stride)
     x = load(context + w.c_x) + source * blocks * w.ROW_BYTES
@@ -59,7 +61,7 @@ def norm_row(context, local, weight, source, index, n, wide):
 
 
 @function
-def norm_phase(context, thread, local, weight, wanted, n, wide, tasks):
+def norm_phase(context: int, thread: int, local: int, weight: int, wanted: int, n: int, wide: int, tasks: int) -> None:
     """Norms and quantises n rows of x (those that `wanted` lists, unless it is 0); then `tasks` are dealt."""
     if n <= SMALL:
         for row in range(n):
@@ -75,14 +77,14 @@ def norm_phase(context, thread, local, weight, wanted, n, wide, tasks):
 
 
 @function
-def quantise_row(context, x, index, acts, plain):
+def quantise_row(context: int, x: int, index: int, acts: int, plain: int) -> None:
     """Quantises a row of attention output."""
     copy = 0 if plain == 0 else plain + index * load(context + w.c_plain_stride)
     quantise(x, acts + index * load(context + w.c_acts_stride), copy, load(context + w.c_attention))
 
 
 @function
-def quantise_phase(context, thread, local, tasks):
+def quantise_phase(context: int, thread: int, local: int, tasks: int) -> None:
     """Quantises the attention's output; then `tasks` are dealt."""
     n = load(context + w.c_n)
     acts, plain = acts_of(context, local, n), plain_of(context, local, n)
@@ -101,14 +103,26 @@ def quantise_phase(context, thread, local, tasks):
 
 
 @function
-def spread_tile(matrix, tile, lines):
+def spread_tile(matrix: int, tile: int, lines: int) -> None:
     """Unpacks a tile to `lines`."""
     data = load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
     unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines)
 
 
 @function
-def multiply(matrix, tile, lines, is_unpacked, acts, stride, plain, plain_stride, first, count, out):
+def multiply(
+    matrix: int,
+    tile: int,
+    lines: int,
+    is_unpacked: int,
+    acts: int,
+    stride: int,
+    plain: int,
+    plain_stride: int,
+    first: int,
+    count: int,
+    out: int,
+) -> None:
     """One tile times `count` columns from `first`, to out[count][16]."""
     columns(
         load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes), lines, is_unpacked,
@@ -118,7 +132,21 @@ def multiply(matrix, tile, lines, is_unpacked, acts, stride, plain, plain_stride
 
 
 @function
-def product(context, local, matrix, tile, chunk, n, acts, stride, plain, plain_stride, x, x_stride, mode):
+def product(
+    context: int,
+    local: int,
+    matrix: int,
+    tile: int,
+    chunk: int,
+    n: int,
+    acts: int,
+    stride: int,
+    plain: int,
+    plain_stride: int,
+    x: int,
+    x_stride: int,
+    mode: int,
+) -> None:
     """One tile times one chunk of n columns, into float32 rows."""
     if mode == PAIR and load(matrix + w.m_kind) >= FLOATS:
         mode, n = PUT, n // 2  # float matrices have one column a token
@@ -145,7 +173,7 @@ def product(context, local, matrix, tile, chunk, n, acts, stride, plain, plain_s
 
 
 @function
-def embed_phase(context, thread):
+def embed_phase(context: int, thread: int) -> None:
     """Looks up the tokens' rows of the embedding."""
     sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
     matrix = load(context + w.c_embedding)
@@ -161,7 +189,7 @@ def embed_phase(context, thread):
 
 
 @function
-def qkv_phase(context, thread, layer, local):
+def qkv_phase(context: int, thread: int, layer: int, local: int) -> None:
     """Queries, keys and values, side by side in one row a token."""
     sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
     q_tiles, kv_tiles = load(layer + w.l_query + w.m_tiles), load(layer + w.l_key + w.m_tiles)
@@ -185,7 +213,9 @@ def qkv_phase(context, thread, layer, local):
 
 
 @function
-def project(context, thread, local, matrix, n, acts, stride, plain, plain_stride):
+def project(
+    context: int, thread: int, local: int, matrix: int, n: int, acts: int, stride: int, plain: int, plain_stride: int
+) -> None:
     """A matrix times n columns, added to x."""
     sync, threads = load(context + w.c_sync), load(context + w.c_threads)
     tiles = load(matrix + w.m_tiles)
@@ -200,7 +230,7 @@ def project(context, thread, local, matrix, n, acts, stride, plain, plain_stride
 
 
 @function
-def gated(context, local, layer, unit, first, end, acts, plain):
+def gated(context: int, local: int, layer: int, unit: int, first: int, end: int, acts: int, plain: int) -> None:
     """Gate and up for 32 hidden rows and one chunk of columns, then SwiGLU and quantisation."""
     lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
     stride, plain_stride = load(context + w.c_acts_stride), load(context + w.c_plain_stride)
@@ -216,7 +246,9 @@ def gated(context, local, layer, unit, first, end, acts, plain):
         for part in range(4):
             matrix, to = layer + (w.l_gate if part < 2 else w.l_up), out + part * STRIP * LINE
             spread = lines + part * tile_lines
-            multiply(matrix, 2 * unit + part % 2, spread, is_unpacked, acts, stride, plain, plain_stride, first, count, to)
+            multiply(
+                matrix, 2 * unit + part % 2, spread, is_unpacked, acts, stride, plain, plain_stride, first, count, to
+            )
         for column in range(count):
             act = load(context + w.c_hid) + (first + column) * hidden_stride
             copy = 0 if plain_hidden == 0 else plain_hidden + (first + column) * load(context + w.c_hid_plain_stride)
@@ -225,7 +257,7 @@ def gated(context, local, layer, unit, first, end, acts, plain):
 
 
 @function
-def gate_phase(context, thread, layer, local):
+def gate_phase(context: int, thread: int, layer: int, local: int) -> None:
     """Gate, up and SwiGLU; a task is 32 hidden rows, which make one record of the activations of `down`."""
     sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
     units = load(context + w.c_hidden)
@@ -239,7 +271,7 @@ def gate_phase(context, thread, layer, local):
 
 
 @function
-def head_tile(context, local, matrix, tile, rows, wide):
+def head_tile(context: int, local: int, matrix: int, tile: int, rows: int, wide: int) -> None:
     """One tile of the head for the wanted rows, straight to their addresses."""
     out, lines = local + load(context + w.c_local_out), local + load(context + w.c_local_lines)
     acts, plain = acts_of(context, local, rows), plain_of(context, local, rows)
@@ -264,7 +296,7 @@ def head_tile(context, local, matrix, tile, rows, wide):
 
 
 @function
-def head_phase(context, thread, local):
+def head_phase(context: int, thread: int, local: int) -> None:
     """The head for the wanted rows."""
     sync, threads, rows = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_logits_count)
     matrix = load(context + w.c_head)

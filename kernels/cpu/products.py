@@ -9,6 +9,8 @@ embed(kind, tile, row, blocks, out)
         One row of a tile as float32.
 """
 
+# ruff: noqa: PLR0917 — a kernel takes machine words by position
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -65,8 +67,8 @@ def _for_kind(k: Emit, kind: Any, kinds: tuple[Kind, ...], body: Callable[[Kind]
 
 def _columns(library: Library, dot: Dot) -> Callable[..., None]:
     def emit(
-        k: Emit, tile: Any, lines: Any, is_unpacked: Any, acts: Any, stride: Any, plain: Any, plain_stride: Any, kind: Any,
-        blocks: Any, n: Any, out: Any,
+        k: Emit, tile: Any, lines: Any, is_unpacked: Any, acts: Any, stride: Any, plain: Any, plain_stride: Any,
+        kind: Any, blocks: Any, n: Any, out: Any,
     ) -> None:  # fmt: skip
         spread = k.b.icmp_signed("!=", is_unpacked, k.i64(0))
         whole = k.b.select(spread, k.b.udiv(n, k.i64(dot.columns)), k.i64(0))
@@ -113,6 +115,8 @@ def _unpack(library: Library) -> Callable[..., None]:
 
 def _embed(library: Library) -> Callable[..., None]:
     def emit(k: Emit, kind: Any, tile: Any, row: Any, blocks: Any, out: Any) -> None:
-        _for_kind(k, kind, tuple(Kind), lambda member: library.invoke(k, f"embed_{member.name}", tile, row, blocks, out))
+        _for_kind(
+            k, kind, tuple(Kind), lambda member: library.invoke(k, f"embed_{member.name}", tile, row, blocks, out)
+        )
 
     return emit

@@ -2,8 +2,8 @@
 
 Rules
 * A phase is a list of tasks; a thread takes its own share first and then what others have left (clause 6.2).
-* Phases are divided by `wait`, five to a layer in decode. Work that is cheaper than a barrier is done by every thread for
-  itself: norms, merging and quantisation of up to SMALL tokens.
+* Phases are divided by `wait`, five to a layer in decode. Work that is cheaper than a barrier is done by every thread
+  for itself: norms, merging and quantisation of up to SMALL tokens.
 * Who does a task, and what else is in the batch, never changes a result (clause 4).
 
 Data flow of a layer: x -> norm, quantise -> Q K V -> rotate, store, attend -> quantise -> output, added to x
@@ -31,8 +31,8 @@ from .sync import EPOCH, IDLE, IDLE_SPINS, STOP
 
 
 @function
-def attention_half(context, thread, layer, local, n, qkv_tasks, out_tasks):
-    """x += output(attention(norm(x)))."""
+def attention_half(context: int, thread: int, layer: int, local: int, n: int, qkv_tasks: int, out_tasks: int) -> None:
+    """X += output(attention(norm(x)))."""
     sync, threads = load(context + w.c_sync), load(context + w.c_threads)
     norm_phase(context, thread, local, load(layer + w.l_att_norm), 0, n, True, qkv_tasks)
     qkv_phase(context, thread, layer, local)
@@ -51,8 +51,10 @@ def attention_half(context, thread, layer, local, n, qkv_tasks, out_tasks):
 
 
 @function
-def feed_forward_half(context, thread, layer, local, n, unit_tasks, out_tasks):
-    """x += down(silu(gate(norm(x))) * up(norm(x)))."""
+def feed_forward_half(
+    context: int, thread: int, layer: int, local: int, n: int, unit_tasks: int, out_tasks: int
+) -> None:
+    """X += down(silu(gate(norm(x))) * up(norm(x)))."""
     norm_phase(context, thread, local, load(layer + w.l_ff_norm), 0, n, False, unit_tasks)
     gate_phase(context, thread, layer, local)
     wait(load(context + w.c_sync), load(context + w.c_threads), out_tasks)
@@ -63,7 +65,7 @@ def feed_forward_half(context, thread, layer, local, n, unit_tasks, out_tasks):
 
 
 @function
-def run(context, thread):
+def run(context: int, thread: int) -> None:
     """Everything that one thread does in a step."""
     sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
     local = load(context + w.c_local) + thread * load(context + w.c_local_stride)
@@ -82,14 +84,22 @@ def run(context, thread):
         layer += w.l_end
     wait(sync, threads, tasks_after_norm(rows, head_tasks))
     norm_phase(
-        context, thread, local, load(context + w.c_output_norm), load(context + w.c_logits_tokens), rows, True, head_tasks
+        context,
+        thread,
+        local,
+        load(context + w.c_output_norm),
+        load(context + w.c_logits_tokens),
+        rows,
+        True,
+        head_tasks,
     )
     head_phase(context, thread, local)
     wait(sync, threads, 0)
 
 
 @function
-def step(context):
+def step(context: int) -> int:
+    """Thread 0: checks the batch, wakes the others and runs."""
     fault = check(context)
     if fault != 0:
         return fault
@@ -105,7 +115,8 @@ def step(context):
 
 
 @function
-def work(context, thread):
+def work(context: int, thread: int) -> None:
+    """Any other thread: runs each step, until stopped."""
     sync = load(context + w.c_sync)
     seen = 0
     while atomic_load(sync + STOP) == 0:
@@ -124,7 +135,7 @@ def work(context, thread):
 
 
 @function
-def enter(context, thread):
+def enter(context: int, thread: int) -> int:
     """The entry point.
 
     Thread 0 is the caller: it checks the batch, runs one step with the others and returns 0, or a `program.Fault`.

@@ -17,24 +17,52 @@ PUT, ADD, PAIR = range(3)
 
 c_sync, c_threads, c_layer_count, c_layers = _C["SYNC"], _C["THREADS"], _C["LAYER_COUNT"], _C["LAYERS"]
 c_dim, c_attention, c_hidden = _C["DIM_BLOCKS"], _C["ATTENTION_BLOCKS"], _C["HIDDEN_BLOCKS"]
-c_heads, c_kv_heads, c_head_dim, c_rope_half, c_tile_tokens = _C["HEADS"], _C["KV_HEADS"], _C["HEAD_DIM"], _C["ROPE_HALF"], _C["TILE_TOKENS"]
+c_heads, c_kv_heads, c_head_dim, c_rope_half, c_tile_tokens = (
+    _C["HEADS"],
+    _C["KV_HEADS"],
+    _C["HEAD_DIM"],
+    _C["ROPE_HALF"],
+    _C["TILE_TOKENS"],
+)
 c_epsilon, c_query_scale, c_one, c_rope = _C["EPSILON"], _C["QUERY_SCALE"], _C["ONE"], _C["ROPE_TABLE"]
 c_embedding, c_head, c_output_norm = _C["EMBEDDING"], _C["HEAD"], _C["OUTPUT_NORM"]
 c_kv_head_bytes, c_kv_block_bytes = _C["KV_HEAD_BYTES"], _C["KV_BLOCK_BYTES"]
 c_x, c_qkv, c_qkv_stride, c_att = _C["X"], _C["QKV"], _C["QKV_STRIDE"], _C["ATTENTION"]
 c_acts, c_acts_stride, c_plain, c_plain_stride = _C["ACTS"], _C["ACTS_STRIDE"], _C["PLAIN"], _C["PLAIN_STRIDE"]
-c_hid, c_hid_stride, c_hid_plain, c_hid_plain_stride = _C["HIDDEN"], _C["HIDDEN_STRIDE"], _C["HIDDEN_PLAIN"], _C["HIDDEN_PLAIN_STRIDE"]
+c_hid, c_hid_stride, c_hid_plain, c_hid_plain_stride = (
+    _C["HIDDEN"],
+    _C["HIDDEN_STRIDE"],
+    _C["HIDDEN_PLAIN"],
+    _C["HIDDEN_PLAIN_STRIDE"],
+)
 c_tiles, c_tile_count, c_partitions = _C["TILES"], _C["TILE_COUNT"], _C["PARTITIONS"]
 c_partials, c_partials_most = _C["PARTIALS"], _C["PARTIALS_MOST"]
-c_local, c_local_stride, c_local_acts, c_local_plain = _C["LOCAL"], _C["LOCAL_STRIDE"], _C["LOCAL_ACTS"], _C["LOCAL_PLAIN"]
-c_local_lines, c_local_out, c_local_queries, c_local_scores = _C["LOCAL_LINES"], _C["LOCAL_OUT"], _C["LOCAL_QUERIES"], _C["LOCAL_SCORES"]
-c_local_partials, c_local_states, c_local_seen, c_local_row = _C["LOCAL_PARTIALS"], _C["LOCAL_STATES"], _C["LOCAL_SEEN"], _C["LOCAL_ROW"]
+c_local, c_local_stride, c_local_acts, c_local_plain = (
+    _C["LOCAL"],
+    _C["LOCAL_STRIDE"],
+    _C["LOCAL_ACTS"],
+    _C["LOCAL_PLAIN"],
+)
+c_local_lines, c_local_out, c_local_queries, c_local_scores = (
+    _C["LOCAL_LINES"],
+    _C["LOCAL_OUT"],
+    _C["LOCAL_QUERIES"],
+    _C["LOCAL_SCORES"],
+)
+c_local_partials, c_local_states, c_local_seen, c_local_row = (
+    _C["LOCAL_PARTIALS"],
+    _C["LOCAL_STATES"],
+    _C["LOCAL_SEEN"],
+    _C["LOCAL_ROW"],
+)
 c_tokens, c_positions, c_sequences = _C["TOKENS"], _C["POSITIONS"], _C["SEQUENCES"]
 c_tables, c_table_stride = _C["TABLES"], _C["TABLE_STRIDE"]
 c_logits_tokens, c_logits_addresses = _C["LOGITS_TOKENS"], _C["LOGITS_ADDRESSES"]
 c_vocab, c_position_limit, c_kv_blocks = _C["VOCAB"], _C["POSITION_LIMIT"], _C["KV_BLOCKS"]
 c_n, c_sequence_count, c_logits_count = _C["TOKEN_COUNT"], _C["SEQUENCE_COUNT"], _C["LOGITS_COUNT"]
 f_token, f_position, f_order, f_block, f_logits = (int(fault) for fault in list(Fault)[1:])
-l_att_norm, l_ff_norm, l_keys, l_values = (int(Layer[name]) for name in ("ATTENTION_NORM", "FEED_FORWARD_NORM", "KEYS", "VALUES"))
+l_att_norm, l_ff_norm, l_keys, l_values = (
+    int(Layer[name]) for name in ("ATTENTION_NORM", "FEED_FORWARD_NORM", "KEYS", "VALUES")
+)
 l_query, l_key, l_value, l_out = (int(Layer[name]) for name in ("QUERY", "KEY", "VALUE", "ATTENTION_OUTPUT"))
 l_gate, l_up, l_down, l_end = (int(Layer[name]) for name in ("GATE", "UP", "DOWN", "END"))

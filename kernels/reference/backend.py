@@ -21,7 +21,7 @@ from .dequantise import dequantise
 from .ops import paged_attention, quantise_activations, rms_norm, rope, swiglu
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
     from ..backend import DecoderSpec, Tensor
     from ..batch import StepBatch
@@ -40,8 +40,9 @@ class ReferenceBackend:
         quantise: Round activations to int8 in front of quantised matrices, as the kernels do.
     """
 
-    def __init__(self, *, dtype: DTypeLike = np.float64, quantise: bool = False) -> None:
-        self._dtype, self._quantise = np.dtype(dtype), quantise
+    def __init__(self, *, dtype: type[np.floating] = np.float64, quantise: bool = False) -> None:
+        self._dtype: np.dtype[np.floating] = np.dtype(dtype)
+        self._quantise = quantise
 
     @property
     def name(self) -> str:
@@ -144,7 +145,8 @@ class ReferenceModel:
         spec, n = self._spec, batch.token_count
         normed = self._norm(Role.ATTENTION_NORM, layer, x)
         q, k, v = (
-            self._product(role, layer, normed).reshape(n, -1, spec.head_dim) for role in (Role.QUERY, Role.KEY, Role.VALUE)
+            self._product(role, layer, normed).reshape(n, -1, spec.head_dim)
+            for role in (Role.QUERY, Role.KEY, Role.VALUE)
         )
         positions, sequences = batch.positions[:n], batch.sequences[:n]
         q, k = (rope(part, positions, spec.rope_base, spec.rope_dim, spec.rope_style) for part in (q, k))
@@ -167,7 +169,9 @@ class ReferenceModel:
     def _check(self, batch: StepBatch) -> None:
         n, sequences, kv_blocks = batch.token_count, batch.sequence_count, self._room[0]
         if n > self._room[1] or sequences > self._room[2]:
-            raise BatchError(f"expected at most {self._room[1]} tokens and {self._room[2]} sequences, got {n} and {sequences}")
+            raise BatchError(
+                f"expected at most {self._room[1]} tokens and {self._room[2]} sequences, got {n} and {sequences}"
+            )
         tokens, positions = batch.tokens[:n], batch.positions[:n]
         if tokens.min() < 0 or tokens.max() >= self._spec.vocab:
             raise BatchError(f"expected token ids of 0 to {self._spec.vocab} exclusive")

@@ -46,8 +46,9 @@ def quantise_activations(x: Real) -> Quantised:
 
 
 def rms_norm(x: Real, weight: Real, epsilon: float) -> Real:
-    """x / sqrt(mean(x^2) + epsilon) * weight over the last axis."""
-    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + epsilon) * weight
+    """X / sqrt(mean(x^2) + epsilon) * weight over the last axis."""
+    scaled: Real = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + epsilon) * weight
+    return scaled
 
 
 def rope(x: Real, positions: NDArray[np.int32], base: float, width: int, style: RopeStyle) -> Real:
@@ -73,9 +74,10 @@ def rope(x: Real, positions: NDArray[np.int32], base: float, width: int, style: 
 
 
 def silu(x: Real) -> Real:
-    """x / (1 + exp(-x))."""
+    """X / (1 + exp(-x))."""
     with np.errstate(over="ignore"):
-        return x / (1 + np.exp(-x))
+        gated: Real = x / (1 + np.exp(-x))
+    return gated
 
 
 def swiglu(gate: Real, up: Real) -> Real:
@@ -107,4 +109,5 @@ def paged_attention(
     scores = np.where(hidden[:, None, None, :], -np.inf, scores)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    return np.einsum("tkgs,skd->tkgd", weights, v).reshape(tokens, heads, width)
+    attended: Real = np.einsum("tkgs,skd->tkgd", weights, v).reshape(tokens, heads, width)
+    return attended

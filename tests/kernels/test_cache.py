@@ -4,6 +4,7 @@ import os
 import stat
 
 import pytest
+
 from sealhost.kernels.cpu import CpuBackend, Isa, cache, detect_isa, supported
 from sealhost.kernels.cpu.cache import cache_directory, cache_key, load_kernels
 from sealhost.kernels.cpu.objects import Flow
@@ -44,7 +45,7 @@ def test_the_first_load_compiles_and_says_so_and_the_second_does_not(monkeypatch
     assert len(told) == 2
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"", lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:]])
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda _: b"", lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:]])
 def test_a_damaged_file_is_compiled_anew(monkeypatch, tmp_path, counted, cpu, damage):
     monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
     load_kernels(cpu.isa)

@@ -1,6 +1,7 @@
 import gguf
 import numpy as np
 import pytest
+
 from sealhost.kernels.formats import Format
 from sealhost.kernels.reference.dequantise import dequantise
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from sealhost.kernels.backend import RopeStyle
 from sealhost.kernels.cpu import elementwise
 from sealhost.kernels.cpu.arena import Arena, address
@@ -97,7 +98,9 @@ def test_two_rows_of_activations_hold_sixteen_bits(kernels):
     area, low = (Arena().take(activation_stride(576)) for _ in range(2))
     kernels["norm_quantise_wide"](address(x), address(weight), address(area), address(low), 0, 18, address(epsilon))
     exact = ops.rms_norm(x.astype(np.float64), 1.0, 0.0).reshape(-1, 32)
-    total = sum(values.astype(np.float64) * scales[:, None] for values, scales, _, _ in (records(area, 576), records(low, 576)))
+    total = sum(
+        values.astype(np.float64) * scales[:, None] for values, scales, _, _ in (records(area, 576), records(low, 576))
+    )
     _, scales, _, _ = records(area, 576)
     assert np.abs(total - exact).max() <= scales.max() / 254
     _, _, weighted, sums = records(low, 576)

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import threading
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
+
 from sealhost.kernels.errors import KernelError
 from sealhost.kernels.formats import Format
 from sealhost.kernels.reference import ReferenceBackend
@@ -57,9 +59,7 @@ def test_models_run_at_the_same_time_from_different_threads(build, runner, cpu, 
     wrong = []
 
     def work(run):
-        for _ in range(50):
-            if not np.array_equal(run.step(([1, 2, 3], 0, [0])), expected):
-                wrong.append(run)
+        wrong.extend(run for _ in range(50) if not np.array_equal(run.step(([1, 2, 3], 0, [0])), expected))
 
     threads = [threading.Thread(target=work, args=(run,)) for run in runs]
     for thread in threads:
@@ -92,8 +92,10 @@ run.step(([1], 0, [0]))
 
 
 def run_script(extra, **options):
-    script = SCRIPT.format(here=os.path.dirname(__file__)) + extra
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False, **options)
+    script = SCRIPT.format(here=str(Path(__file__).parent)) + extra
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False, **options
+    )
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(3)", "1 / 0", "globals().update(model=None, run=None, builder=None)"])
@@ -103,7 +105,10 @@ def test_a_process_ends_without_close(cpu, ending):
 
 
 def test_an_interrupt_ends_a_process_that_is_stepping(cpu):
-    script = SCRIPT.format(here=os.path.dirname(__file__)) + "print('ready', flush=True)\nwhile True: run.step(([1], 0, [0]))"
+    script = (
+        SCRIPT.format(here=str(Path(__file__).parent))
+        + "print('ready', flush=True)\nwhile True: run.step(([1], 0, [0]))"
+    )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGINT)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from sealhost.kernels.backend import Role, RopeStyle
 from sealhost.kernels.formats import Format
 from sealhost.kernels.reference import ReferenceBackend

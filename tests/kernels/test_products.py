@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from sealhost.kernels.cpu.arena import Arena, address
 from sealhost.kernels.cpu.dot import VERSIONS, EmulatedVnni
 from sealhost.kernels.cpu.isa import Isa, supported
@@ -86,7 +87,9 @@ def test_a_column_is_the_same_whatever_columns_stand_beside_it(versions, make_te
         whole = case.run(single, unpacked=True)
         for count in (1, 2, 3, 4, 7, 8):
             for first in (0, 5):
-                assert np.array_equal(case.run(single, unpacked=count > 4, first=first, count=count), whole[first : first + count])
+                assert np.array_equal(
+                    case.run(single, unpacked=count > 4, first=first, count=count), whole[first : first + count]
+                )
 
 
 @pytest.mark.parametrize("fmt", [Format.Q4_0, Format.Q4_1, Format.Q8_0])
@@ -146,6 +149,7 @@ def test_vnni_kernels_compile_to_vpdpbusd_on_whole_registers(isa, processor):
     import re
 
     import llvmlite.binding as llvm
+
     from sealhost.kernels.cpu.compiler import optimise
 
     llvm.initialize_all_targets()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from sealhost.kernels.backend import Role, Tensor
 from sealhost.kernels.batch import StepBatch
 from sealhost.kernels.errors import BatchError, FormatError, KernelError
@@ -28,7 +29,11 @@ BAD_BATCHES = [
     ("negative count", lambda b: setattr(b, "token_count", -1), "at most 32 tokens"),
     ("too many sequences", lambda b: setattr(b, "sequence_count", 5), "at most 4 sequences"),
     ("too many logits", lambda b: setattr(b, "logits_count", 5), "at most 4 logits"),
-    ("tokens of another type", lambda b: setattr(b, "tokens", b.tokens.astype(np.int64)), "tokens as a contiguous int32"),
+    (
+        "tokens of another type",
+        lambda b: setattr(b, "tokens", b.tokens.astype(np.int64)),
+        "tokens as a contiguous int32",
+    ),
     ("tokens with gaps", lambda b: setattr(b, "tokens", np.zeros(128, np.int32)[::2]), "tokens as a contiguous int32"),
     ("a flat block table", lambda b: setattr(b, "block_tables", b.block_tables[0]), "block_tables"),
 ]
@@ -125,7 +130,9 @@ def test_a_norm_in_a_quantised_format_is_refused(cpu, tiny_spec, make_tensor):
         cpu.builder(tiny_spec, threads=1).put(Role.OUTPUT_NORM, None, make_tensor(np.zeros((1, 64)), Format.Q8_0))
 
 
-@pytest.mark.parametrize(("role", "layer"), [(Role.QUERY, None), (Role.QUERY, 2), (Role.QUERY, -1), (Role.EMBEDDING, 0)])
+@pytest.mark.parametrize(
+    ("role", "layer"), [(Role.QUERY, None), (Role.QUERY, 2), (Role.QUERY, -1), (Role.EMBEDDING, 0)]
+)
 def test_a_layer_that_does_not_exist_is_refused(cpu, tiny_spec, make_tensor, role, layer):
     with pytest.raises(KernelError, match="layer"):
         cpu.builder(tiny_spec, threads=1).put(role, layer, make_tensor(np.zeros((128, 64)), Format.Q4_1))

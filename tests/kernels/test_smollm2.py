@@ -3,6 +3,7 @@
 import gguf
 import numpy as np
 import pytest
+
 from sealhost.kernels.backend import DecoderSpec, Role, RopeStyle, Tensor
 from sealhost.kernels.formats import Format
 
