@@ -77,7 +77,8 @@ def test_each_room_has_its_chapter(room: str):
 
 
 def test_no_file_is_a_warehouse():
-    lengths = {path: path.read_text().count("\n") for path in tracked("*.py", "*.c", "*.h", "*.cu")}
+    code = [path for path in tracked("*.py", "*.c", "*.h", "*.cu") if path.relative_to(REPOSITORY).parts[0] != "tests"]
+    lengths = {path: path.read_text().count("\n") for path in code}
     assert {str(path): lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}
 
 
@@ -96,7 +97,7 @@ def test_every_command_that_a_readme_shows_exists():
     verbs = set(command_line().resolved_commands())
     for page in tracked("*.md"):
         blocks = "\n".join(re.findall(r"^```.*?\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL))
-        shown = set(re.findall(r"^(?:\.venv/bin/)?sealhost ([a-z]+)", blocks, re.MULTILINE))
+        shown = set(re.findall(r"^(?:\.venv/bin/)?sealhost (?!\w+ v1)([a-z]+)", blocks, re.MULTILINE))
         assert shown <= verbs, page
 
 

@@ -7,7 +7,6 @@ the model's own step, logits included, as on the other side: no sampler on eithe
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sealhost.host.app import Host
+from sealhost.host.cli.bench import peak_rss_bytes
 from sealhost.host.config import EngineConfig
 from sealhost.kernels.backend import KV_BLOCK_TOKENS
 from sealhost.kernels.batch import StepBatch
@@ -85,8 +85,7 @@ def main() -> None:
         for line in sys.stdin:
             verb, count = line.split()
             seconds = {"prefill": peer.prefill, "decode": peer.decode}[verb](int(count))
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            answer = {"tok_s": int(count) / seconds, "peak_rss_bytes": peak, "kv_bytes": peer.kv_bytes}
+            answer = {"tok_s": int(count) / seconds, "peak_rss_bytes": peak_rss_bytes(), "kv_bytes": peer.kv_bytes}
             print(json.dumps(answer), flush=True)
 
 
