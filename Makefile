@@ -24,7 +24,7 @@ guests: $(VENV)/.installed-dev
 	$(BIN)/python plugins/build.py
 
 bench: $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(BIN)/python -m pip install -qq -e '.[bench]'
 	$(BIN)/python tests/bench/versus_llamacpp.py
 
 # one importable tree for tools that do not follow setuptools' package-dir mapping
@@ -35,14 +35,14 @@ links:
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install -qq --upgrade pip
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python -m pip install -qq -e .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -m pip install -qq -e '.[dev]'
 	@touch $@ $(VENV)/.installed
 
 clean:
