@@ -33,7 +33,10 @@ MAX_SIGNATURE_FILE_BYTES: Final = 512
 """Bytes of a signature file; the valid ones have 182 or 185."""
 
 MAX_KEY_FILE_BYTES: Final = 16 << 10
-"""Bytes of any file in a keys folder: a public key has 120, a policy file a few thousand."""
+"""Bytes of a key's file: a public key has 120."""
+
+MAX_TRUST_FILE_BYTES: Final = 256 << 10
+"""Bytes of trust.toml or revoked.toml: a thousand keys; parsing it takes a few tenths of a second."""
 
 MAX_KEYS: Final = 1024
 """Entries of a keys folder; admission costs 1.5 ms for each key."""

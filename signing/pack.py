@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Final
 
 from .chunks import Meter, chunk_table, flat_digest
 from .copying import Model, copy_model, open_model
+from .durable import sync_folder
 from .errors import Code, SealError
 from .keys import write_new_file
 from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .manifest import SCHEMA, FileEntry, FileRole, Manifest, PluginEntry, TemplateRelation, encode_manifest
 from .paths import MANIFEST
-from .sign import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .content import check_content
+from .durable import sync_folder
 from .errors import Code, SealError
 from .keys import public_key_of, write_new_file
 from .limits import MAX_MANIFEST_BYTES
@@ -103,12 +103,3 @@ def _place(root: Path, path: str, data: bytes) -> None:
         sync_folder(target.parent)
     except OSError as error:
         raise SealError(Code.IO, path, f"cannot write: {error.strerror}", "check the folder and its rights") from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes a folder's entries durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

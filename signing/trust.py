@@ -1,7 +1,8 @@
-"""Whose signature counts (README clauses 5.4 and 6.2 to 6.4).
+"""Whose signature counts (README clauses 5.4, 6.2 to 6.5, chapter 10).
 
 TrustPolicy is the seam: verify() asks it for a key by id, and later whether those who signed may sign this bundle.
-DirectoryTrust is the simplest policy: every key in a folder may sign every bundle.
+DirectoryTrust is a keys folder: with a trust.toml it is scopes, thresholds, validity and revocation; without one,
+every key in it may sign every bundle.
 
 Example:
     trust = DirectoryTrust(Path("keys"))
@@ -12,20 +13,22 @@ from __future__ import annotations
 
 import os
 import stat
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from .errors import Code, SealError
 from .keys import PRIVATE_MARKER, PRIVATE_SUFFIX, PUBLIC_SUFFIX, PublicKey, parse_public_key
-from .limits import MAX_KEY_FILE_BYTES, MAX_KEYS
+from .limits import MAX_KEY_FILE_BYTES, MAX_KEYS, MAX_TRUST_FILE_BYTES
 from .source import Source
+from .trust_file import POLICY_FILE, REVOCATIONS_FILE, Policy, Revocations, revoked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from .manifest import Manifest
 
-_POLICY_FILE: Final = "trust.toml"
+_TRUST_FILES: Final = frozenset({POLICY_FILE, REVOCATIONS_FILE})
 
 
 class TrustPolicy(Protocol):
@@ -53,41 +56,81 @@ class TrustPolicy(Protocol):
 
 
 class DirectoryTrust:
-    """Trusts every `*.pub` of a folder for every bundle.
+    """Trusts what a keys folder says.
 
     Args:
         keys_dir: The folder. It is read once, here.
+        clock: What time it is; asked whenever a key's window is looked at.
+
+    Attributes:
+        keys: Key id → admitted key, of good standing or not.
+        policy: What trust.toml says; None without one.
+        revocations: What revoked.toml says; None without one.
 
     Raises:
         SealError: E_PERM (writable by others, a private key or anything but plain files inside), E_KEY (a key that
-            is not sound), E_UNTRUSTED (no key, or a policy file that this version does not read), E_IO.
+            is not sound), E_UNTRUSTED (no key), E_PARSE, E_SIG, E_THRESHOLD (a trust file that is not sound), E_IO.
     """
 
-    __slots__ = ("_keys", "_where")
+    __slots__ = ("_clock", "_where", "keys", "policy", "revocations")
 
-    def __init__(self, keys_dir: Path) -> None:
+    def __init__(self, keys_dir: Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._where = str(keys_dir)
-        self._keys = _read_keys(keys_dir)
-
-    @property
-    def keys(self) -> Mapping[str, PublicKey]:
-        """Key id → admitted key."""
-        return self._keys
+        self._clock = clock
+        files = read_keys_folder(keys_dir)
+        keys = {name: parse_public_key(data, name) for name, data in files.items() if name.endswith(PUBLIC_SUFFIX)}
+        self.policy = Policy.parse(files[POLICY_FILE]) if POLICY_FILE in files else None
+        self.revocations = None
+        if REVOCATIONS_FILE in files:
+            self.revocations = Revocations.parse(files[REVOCATIONS_FILE], self.policy)
+        # clause 10.3: beside a trust.toml a *.pub file is only a key that lies there
+        trusted = keys if self.policy is None else self.policy.keys
+        self.keys: Mapping[str, PublicKey] = {key.key_id: key for key in trusted.values()}
+        if not self.keys:
+            problem = "expected at least one trusted key, got none"
+            raise SealError(Code.UNTRUSTED, str(keys_dir), problem, "put the publisher's .pub file into it")
 
     def key(self, key_id: str) -> PublicKey | None:
-        """The key with this id."""
-        return self._keys.get(key_id)
+        """The key with this id, if it counts now.
+
+        Raises:
+            SealError: E_REVOKED, E_EXPIRED.
+        """
+        key = self.keys.get(key_id)
+        if key is not None and self.policy is not None:
+            if self.revocations is not None and key_id in self.revocations.reasons:
+                raise revoked(self.policy.entries[key_id].name, self.revocations.reasons[key_id])
+            self.policy.check_standing(key_id, self._clock())
+        return key
 
     def authorise(self, manifest: Manifest, signers: frozenset[str]) -> None:
-        """Accepts any bundle that at least one of the folder's keys signed."""
-        if not signers & self._keys.keys():
-            problem = f"expected a signature on {manifest.name} by a key in {self._where}, got none"
-            raise SealError(Code.UNTRUSTED, "bundle", problem, "add the publisher's .pub file if you trust it")
+        """Accepts a bundle that enough keys of one publisher in whose scope it is have signed (clause 10.4)."""
+        if self.policy is None:
+            if not signers & self.keys.keys():
+                problem = f"expected a signature on {manifest.name} by a key in {self._where}, got none"
+                raise SealError(Code.UNTRUSTED, "bundle", problem, "add the publisher's .pub file if you trust it")
+            return
+        best: tuple[int, int, str] | None = None
+        for publisher in self.policy.in_scope(manifest.kind, manifest.name):
+            count = len(signers & {self.policy.keys[name].key_id for name in publisher.keys})
+            if count >= publisher.threshold:
+                return
+            if count:
+                best = max(best or (0, 0, ""), (count, publisher.threshold, publisher.name))
+        if best is None:
+            problem = f"expected a publisher who may sign the {manifest.kind} {manifest.name}, got others"
+            remedy = "see `sealhost trust list`; add the bundle's name to the publisher's scope if you trust it so far"
+            raise SealError(Code.UNTRUSTED, "bundle", problem, remedy)
+        problem = f"expected signatures by {best[1]} keys of {best[2]} that count, got {best[0]}"
+        raise SealError(Code.THRESHOLD, "bundle", problem, "have the others sign it: sealhost sign")
 
 
-def _read_keys(keys_dir: Path) -> dict[str, PublicKey]:
-    """Clause 5.4, in its order."""
-    keys: dict[str, PublicKey] = {}
+def read_keys_folder(keys_dir: Path) -> dict[str, bytes]:
+    """Name → bytes of the keys and trust files of a folder (clause 5.4, in its order).
+
+    Raises:
+        SealError: E_PERM, E_IO.
+    """
     try:
         source = Source(keys_dir)
     except SealError as error:
@@ -101,15 +144,8 @@ def _read_keys(keys_dir: Path) -> dict[str, PublicKey]:
         if len(names) > MAX_KEYS:
             problem = f"expected at most {MAX_KEYS} files, got {len(names)}"
             raise SealError(Code.PERM, str(keys_dir), problem, "keep only keys in this folder")
-        for name in names:
-            data = _read_key_file(source, name)
-            if name.endswith(PUBLIC_SUFFIX):
-                key = parse_public_key(data, name)
-                keys[key.key_id] = key
-    if not keys:
-        remedy = "put the publisher's .pub file into it"
-        raise SealError(Code.UNTRUSTED, str(keys_dir), "expected at least one *.pub file, got none", remedy)
-    return keys
+        files = {name: _read_key_file(source, name) for name in names}
+    return {name: data for name, data in files.items() if name.endswith(PUBLIC_SUFFIX) or name in _TRUST_FILES}
 
 
 def _read_key_file(source: Source, name: str) -> bytes:
@@ -120,7 +156,7 @@ def _read_key_file(source: Source, name: str) -> bytes:
             _check_mode(name, os.fstat(descriptor).st_mode)
         finally:
             os.close(descriptor)
-        data = source.read(name, MAX_KEY_FILE_BYTES)
+        data = source.read(name, MAX_TRUST_FILE_BYTES if name in _TRUST_FILES else MAX_KEY_FILE_BYTES)
     except SealError as error:
         if error.code in {Code.FILETYPE, Code.SIZE}:
             raise SealError(Code.PERM, name, error.problem, "keep only key files in the keys folder") from error
@@ -128,9 +164,6 @@ def _read_key_file(source: Source, name: str) -> bytes:
     if name.endswith(PRIVATE_SUFFIX) or PRIVATE_MARKER in data:
         problem = "expected public keys only, got a private key"
         raise SealError(Code.PERM, name, problem, "move the private key away from the machine that verifies")
-    if name == _POLICY_FILE:
-        problem = "expected no policy file, which this version cannot read, got one; ignoring it could trust too much"
-        raise SealError(Code.UNTRUSTED, name, problem, "remove the file or install a version that reads it")
     return data
 
 

@@ -146,10 +146,19 @@ def trusted_keys(signatures: Mapping[str, SignatureFile], trust: TrustPolicy) ->
     """Key id → trusted key, for the ids that the signatures claim (clause 6.2).
 
     Raises:
-        SealError: E_UNTRUSTED if there is none.
+        SealError: E_UNTRUSTED if there is none; E_REVOKED or E_EXPIRED if that is why.
     """
     claimed = {signature.key_id for signature in signatures.values()}
-    keys = {key_id: key for key_id in claimed if (key := trust.key(key_id)) is not None}
+    keys: dict[str, PublicKey] = {}
+    refused: list[SealError] = []
+    for key_id in sorted(claimed):
+        try:
+            if (key := trust.key(key_id)) is not None:
+                keys[key_id] = key
+        except SealError as error:  # one key that no longer counts does not spoil the others' signatures
+            refused.append(error)
+    if refused and not keys:
+        raise min(refused, key=lambda error: error.code is not Code.REVOKED)
     if not keys:
         ids = ", ".join(sorted(key_id[:16] for key_id in claimed)[:3])
         problem = f"expected a signature by a trusted key, got signatures by {ids} only"
