@@ -89,7 +89,9 @@ class CpuModelBuilder:
         memory.put(Context.EMBEDDING, self._places[Role.EMBEDDING, None])
         memory.put(Context.HEAD, self._places[head, None])
         memory.put(Context.OUTPUT_NORM, self._places[Role.OUTPUT_NORM, None])
-        return CpuModel(self._kernels, self._spec, capacity, self._arena, memory, keep=(self._layers, self._matrices))
+        model = CpuModel(self._kernels, self._spec, capacity, self._arena, memory, keep=(self._layers, self._matrices))
+        model.warm_up()
+        return model
 
     def _put_norm(self, role: Role, layer: int | None, tensor: Tensor) -> int:
         expected = (self._spec.dim,)

@@ -87,10 +87,10 @@ def wait(sync: int, threads: int, tasks: int) -> None:
         if atomic_load(sync + SLEEPERS) > 0:
             wake_all(sync + ROUND)
         return
-    spins = 0
+    spins, most = 0, load(sync + SPINS)
     while atomic_load(sync + ROUND) == here:
         spins += 1
-        if spins < SPINS:
+        if spins < most:
             pause()
         else:
             atomic_add(sync + SLEEPERS, 1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .arena import address
-from .sync import EPOCH, STOP, sync_bytes, wake_from_python
+from .sync import EPOCH, SPINS, STOP, sync_bytes, wake_from_python
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +35,7 @@ class Crew:
             raise ValueError(f"expected a sync area of {sync_bytes(threads)} bytes, got {len(sync)}")
         self.sync = sync
         self._size = threads
+        self._spins = sync[SPINS : SPINS + 8].view(np.int64)
         self._threads: list[threading.Thread] = []
 
     def start(self, kernels: Kernels, context: NDArray[np.int64], keep: object) -> None:
@@ -52,6 +53,10 @@ class Crew:
             )
             thread.start()
             self._threads.append(thread)
+
+    def set_spins(self, spins: int) -> None:
+        """How long a thread spins in a barrier of the next step before it sleeps."""
+        self._spins[0] = spins
 
     def stop(self) -> None:
         """Ends the threads and waits for them; idempotent."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..batch import StepBatch
 from ..errors import BatchError, KernelError
 from .arena import address
 from .crew import Crew
-from .program import Context, Fault
+from .pace import Pace
+from .program import SMALL, Context, Fault
 
 if TYPE_CHECKING:
     from ..backend import DecoderSpec
-    from ..batch import StepBatch
     from .arena import Arena
     from .loader import Kernels
     from .memory import Capacity, StepMemory
@@ -47,6 +49,7 @@ class CpuModel:
         self._lock = threading.Lock()
         self._bound: list[object] = [None] * len(_ARRAYS)
         self._crew = Crew(memory.sync, capacity.threads)
+        self._few, self._many = Pace(capacity.threads), Pace(capacity.threads)
         owner = (kernels, weights, memory, keep)
         self._owner: object = owner
         self._enter = kernels.binder(address(memory.context), 0)
@@ -76,9 +79,14 @@ class CpuModel:
             self._bind(batch)
             if batch.token_count == 0:
                 return
-            fault = self._enter()
-            if fault:
-                self._refuse(Fault(fault))
+            self._run(batch.token_count)
+
+    def warm_up(self) -> None:
+        """Runs one token, so that the first request finds the threads running and the weights mapped."""
+        logits = np.empty(self._spec.vocab, np.float32)
+        batch = StepBatch.allocate(max_tokens=1, max_sequences=1, max_blocks=1)
+        batch.add([0], start=0, blocks=[0], logits_address=address(logits))
+        self.step(batch)
 
     def close(self) -> None:
         """Stops the threads and lets go of the memory; idempotent, waits for a running step."""
@@ -86,6 +94,17 @@ class CpuModel:
             self._finalizer()
             self._owner = None
             self._bound = [None] * len(_ARRAYS)
+
+    def _run(self, tokens: int) -> None:
+        pace = self._few if tokens <= SMALL else self._many
+        mode = pace.choose()
+        self._memory.put(Context.THREADS, mode.threads)
+        self._crew.set_spins(mode.spins)
+        start = time.perf_counter()
+        fault = self._enter()
+        if fault:
+            self._refuse(Fault(fault))
+        pace.record((time.perf_counter() - start) / (1 if pace is self._few else tokens))
 
     def _bind(self, batch: StepBatch) -> None:
         """Puts the batch's counts, and where it is another batch also its addresses, into the context."""

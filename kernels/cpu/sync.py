@@ -11,12 +11,14 @@ import platform
 import sys
 
 LINE = 64
-EPOCH, ARRIVED, ROUND, SLEEPERS, STOP, IDLE, COUNTERS = (LINE * index for index in range(7))
+EPOCH, ARRIVED, ROUND, SLEEPERS, STOP, IDLE, SPINS, COUNTERS = (LINE * index for index in range(8))
 """Offsets of: step number (int32, workers sleep on it), arrivals, barrier round (int32, slept on), threads asleep in a
-barrier, stop flag, workers asleep between steps; then the counters."""
+barrier, stop flag, workers asleep between steps, pauses before a thread sleeps in a barrier (int64); the counters."""
 
-SPINS = 2000
-"""Pauses before a thread sleeps in a barrier: about 25 microseconds, several times a small matrix product."""
+LONG_SPINS = 4000
+"""Pauses before a thread sleeps in a barrier of a calm machine: tens of microseconds, many times a small product."""
+SHORT_SPINS = 100
+"""The same beside busy neighbours: whoever waits gives its core away at once to the one it waits for."""
 IDLE_SPINS = 4000
 """Pauses before a worker sleeps between steps."""
 

@@ -1,0 +1,73 @@
+"""The way a step is run follows what the machine is doing."""
+
+import pytest
+
+from sealhost.kernels.cpu.pace import PROBE_STEPS, Mode, Pace
+from sealhost.kernels.cpu.sync import LONG_SPINS, SHORT_SPINS
+
+ALL, POLITE, ALONE = Mode(4, LONG_SPINS), Mode(4, SHORT_SPINS), Mode(1, LONG_SPINS)
+CALM = {ALL: 4.0, POLITE: 5.0, ALONE: 9.0}
+
+
+def drive(pace, seconds, steps):
+    """Runs steps that take what `seconds` says for their mode; returns the modes."""
+    modes = []
+    for _ in range(steps):
+        modes.append(pace.choose())
+        pace.record(seconds[modes[-1]])
+    return modes
+
+
+def test_a_calm_machine_tries_each_way_once_and_then_hardly_again():
+    modes = drive(Pace(4), CALM, 1000)
+    assert modes[:3] == [ALL, POLITE, ALONE]
+    assert modes[3:].count(ALL) >= 995
+
+
+@pytest.mark.parametrize("best", [POLITE, ALONE])
+def test_a_machine_that_was_busy_from_the_start_is_seen_through(best):
+    busy = {ALL: 30.0, POLITE: 15.0, ALONE: 15.0} | {best: 9.0}
+    modes = drive(Pace(4), busy, 200)
+    assert modes.count(best) >= 200 * (1 - 1.5 / PROBE_STEPS)
+
+
+def test_one_slow_step_changes_nothing():
+    pace = Pace(4)
+    drive(pace, CALM, 20)
+    pace.choose()
+    pace.record(100.0)
+    drive(pace, CALM, 60)
+    assert set(drive(pace, CALM, 20)) == {ALL}
+
+
+@pytest.mark.parametrize("best", [POLITE, ALONE])
+def test_beside_a_busy_neighbour_the_fastest_way_is_found_and_mostly_kept(best):
+    pace, busy = Pace(4), {ALL: 30.0, POLITE: 15.0, ALONE: 15.0} | {best: 9.0}
+    drive(pace, CALM, 20)
+    drive(pace, busy, 6 * PROBE_STEPS)
+    modes = drive(pace, busy, 20 * PROBE_STEPS)
+    assert modes.count(best) >= len(modes) * (1 - 1.5 / PROBE_STEPS)
+
+
+def test_when_the_neighbour_leaves_all_threads_come_back():
+    pace = Pace(4)
+    drive(pace, CALM, 20)
+    drive(pace, {ALL: 30.0, POLITE: 15.0, ALONE: 9.0}, 20 * PROBE_STEPS)
+    drive(pace, CALM, 16 * PROBE_STEPS)
+    assert set(drive(pace, CALM, 100)) == {ALL}
+
+
+def test_steps_that_grow_slowly_longer_are_no_disturbance():
+    pace = Pace(2)
+    modes = []
+    for step in range(4000):
+        modes.append(pace.choose())
+        pace.record(4.0 + step * 0.004)
+    assert modes.count(Mode(2, LONG_SPINS)) >= 3980
+
+
+def test_one_thread_has_no_choice():
+    pace = Pace(1)
+    for step in range(50):
+        assert pace.choose() == ALONE
+        pace.record(1.0 + step)
