@@ -3,7 +3,7 @@
     module = admit(plugin, limits, allowed)
 
 Only bytes are looked at here; clauses 1.12 (validation) and 1.13 are finished by the child process, 1.15 and 1.16 by
-the proxies that start the first instance.
+the proxies that start the first instance. `admit` raises at the first fault; `report.py` tells about all of them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from .wasm_reader import MalformedError
 from .wasm_rewrite import is_reserved
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .limits import Limits, OperatorLimits
     from .plugin import Plugin
     from .wasm_binary import FunctionType, Module
@@ -60,63 +62,72 @@ def admit(plugin: Plugin, limits: Limits, allowed: OperatorLimits) -> Module:
         AdmissionError: Naming the clause.
     """
     try:
-        _manifest(plugin)
+        for fault in manifest_faults(plugin):
+            raise fault
         module = parse(plugin.wasm)
-        _memory(module, limits)
-        _tables(module, allowed)
-        _exports(module, plugin.role)
-        _data(module)
+        for fault in module_faults(module, plugin.role, limits, allowed):
+            raise fault
     except MalformedError as error:
         raise refusal(plugin.name, error.clause, error.problem) from None
     return module
 
 
-def _manifest(plugin: Plugin) -> None:
+def manifest_faults(plugin: Plugin) -> Iterator[MalformedError]:
+    """What is wrong with a plugin's manifest entry: clause 1.14."""
     if plugin.role not in abi.EXPORTS:
-        raise MalformedError(f"expected role tokenizer or sampler, got {plugin.role!r}", "1.14")
+        yield MalformedError(f"expected role tokenizer or sampler, got {plugin.role!r}", "1.14")
+        return
     if plugin.abi != abi.ABI_MAJOR:
-        raise MalformedError(f"expected ABI {abi.ABI_MAJOR}, got {plugin.abi}", "1.14")
+        yield MalformedError(f"expected ABI {abi.ABI_MAJOR}, got {plugin.abi}", "1.14")
     if plugin.tier not in abi.TIERS[plugin.role]:
-        raise MalformedError(
-            f"expected a {plugin.role} of tier {max(abi.TIERS[plugin.role])!r}, got {plugin.tier!r}", "1.14"
-        )
+        tier = max(abi.TIERS[plugin.role])
+        yield MalformedError(f"expected a {plugin.role} of tier {tier!r}, got {plugin.tier!r}", "1.14")
 
 
-def _memory(module: Module, limits: Limits) -> None:
+def module_faults(module: Module, role: str, limits: Limits, allowed: OperatorLimits) -> Iterator[MalformedError]:
+    """What is wrong with a module that could be parsed: clauses 1.5, 1.6, 1.9 and 1.11, in this order."""
+    yield from _memory(module, limits)
+    yield from _tables(module, allowed)
+    yield from _exports(module, role)
+    yield from _data(module)
+
+
+def _memory(module: Module, limits: Limits) -> Iterator[MalformedError]:
     if not module.memories:
-        raise MalformedError("expected one memory, got none", "1.5")
+        yield MalformedError("expected one memory, got none", "1.5")
+        return
     minimum, maximum = module.memories[0]
     if minimum != maximum:
         shown = "none" if maximum is None else maximum
-        raise MalformedError(f"expected a memory of fixed size, got minimum {minimum} and maximum {shown} pages", "1.5")
+        yield MalformedError(f"expected a memory of fixed size, got minimum {minimum} and maximum {shown} pages", "1.5")
     if minimum == 0:
-        raise MalformedError("expected a memory of at least one page, got none", "1.5")
+        yield MalformedError("expected a memory of at least one page, got none", "1.5")
     if minimum * WASM_PAGE > limits.memory_bytes:
-        raise MalformedError(
-            f"expected at most {limits.memory_bytes} bytes of memory, got {minimum * WASM_PAGE}", "1.5"
-        )
+        problem = f"expected at most {limits.memory_bytes} bytes of memory, got {minimum * WASM_PAGE}"
+        yield MalformedError(problem, "1.5")
     export = module.exports.get(abi.MEMORY)
     if export is None or export.kind != KIND_MEMORY or export.index != 0:
-        raise MalformedError("expected memory 0 exported as `memory`, got no such export", "1.5")
+        yield MalformedError("expected memory 0 exported as `memory`, got no such export", "1.5")
 
 
-def _tables(module: Module, allowed: OperatorLimits) -> None:
+def _tables(module: Module, allowed: OperatorLimits) -> Iterator[MalformedError]:
     elements = sum(table.minimum for table in module.tables)
     if elements > allowed.table_elements:
-        raise MalformedError(f"expected at most {allowed.table_elements} table elements, got {elements}", "1.6")
+        yield MalformedError(f"expected at most {allowed.table_elements} table elements, got {elements}", "1.6")
 
 
-def _exports(module: Module, role: str) -> None:
+def _exports(module: Module, role: str) -> Iterator[MalformedError]:
     for name, expected in abi.EXPORTS[role].items():
         export = module.exports.get(name)
         if export is None or export.kind != KIND_FUNCTION:
-            raise MalformedError(f"expected an exported function {name!r}, got none", "1.9")
+            yield MalformedError(f"expected an exported function {name!r}, got none", "1.9")
+            continue
         found = module.signature(export)
         if found != expected:
-            raise MalformedError(f"expected {name!r} of type {_show(expected)}, got {_show(found)}", "1.9")
+            yield MalformedError(f"expected {name!r} of type {_show(expected)}, got {_show(found)}", "1.9")
     for name in module.exports:
         if is_reserved(name):
-            raise MalformedError(f"expected no export under sealhost's own prefix, got {name!r}", "1.9")
+            yield MalformedError(f"expected no export under sealhost's own prefix, got {name!r}", "1.9")
 
 
 def _show(signature: FunctionType | None) -> str:
@@ -127,11 +138,10 @@ def _show(signature: FunctionType | None) -> str:
     return f"({params}) -> ({results})"
 
 
-def _data(module: Module) -> None:
-    size = module.memories[0].minimum * WASM_PAGE
+def _data(module: Module) -> Iterator[MalformedError]:
+    size = module.memories[0].minimum * WASM_PAGE if module.memories else 0
     for index, segment in enumerate(module.segments):
         if segment.offset is not None and segment.offset + segment.length > size:
             end = segment.offset + segment.length
-            raise MalformedError(
-                f"expected data segment {index} inside {size} bytes, got one that ends at {end}", "1.11"
-            )
+            problem = f"expected data segment {index} inside {size} bytes, got one that ends at {end}"
+            yield MalformedError(problem, "1.11")

@@ -12,9 +12,10 @@ import json
 import os
 import platform
 import threading
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import wasmtime
 
@@ -22,8 +23,6 @@ from ..signing.errors import Code
 from .errors import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .limits import OperatorLimits
 
 SETTINGS: dict[str, bool | int] = {
@@ -55,6 +54,12 @@ SETTINGS: dict[str, bool | int] = {
     "native_unwind_info": False,  # traps need none, and registering it is a process-wide lock
 }
 """Settings of the engine here and in the compiling child; `max_wasm_stack` is added from the operator's limits."""
+
+Meter: TypeAlias = Callable[[str, str, int], None]
+"""Called with the plugin's name, the function's name and the fuel (about one for each instruction) of a call."""
+
+FULL_TANK = 1 << 62
+"""Fuel of a metered call: it counts, and the deadline limits."""
 
 
 class Ticker:
@@ -92,11 +97,15 @@ class Engine:
 
     Args:
         allowed: The operator's limits; of these the stack and the tick matter here.
+        meter: Told after each call what it cost; guests then run in fuel mode, which is slower.
     """
 
-    def __init__(self, allowed: OperatorLimits) -> None:
+    def __init__(self, allowed: OperatorLimits, meter: Meter | None = None) -> None:
         self.allowed = allowed
+        self.meter = meter
         self.settings = {**SETTINGS, "max_wasm_stack": allowed.stack_bytes}
+        if meter is not None:
+            self.settings["consume_fuel"] = True
         config = wasmtime.Config()
         for name, value in self.settings.items():
             setattr(config, name, value)

@@ -17,6 +17,7 @@ import wasmtime
 
 from . import abi
 from .binding import GuestFunction, bind, export
+from .engine import FULL_TANK
 from .errors import GuestError, SandboxError
 from .limits import deadline_ticks
 from .memory import GuestMemory
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from .engine import Engine
+    from .engine import Engine, Meter
     from .errors import GuestErrorKind
     from .limits import Limits
     from .snapshot import Runs
@@ -158,6 +159,8 @@ class Instance:
         program.engine.require_ticker()
         require_stack(program.engine.allowed.stack_bytes)
         function = self._functions.get(name) or self._bind(name)
+        if program.engine.meter is not None:
+            function = self._metered(name, function, program.engine.meter)
         try:
             return function(*arguments)
         except wasmtime.Trap as trap:
@@ -230,6 +233,17 @@ class Instance:
         ticks = deadline_ticks(self._program.deadlines_ms[name], self._program.engine.allowed.tick_ms)
         self._functions[name] = bind(self._store, function, ticks)
         return self._functions[name]
+
+    def _metered(self, name: str, function: GuestFunction, meter: Meter) -> GuestFunction:
+        """The function, with its fuel counted (clause 4.7)."""
+
+        def call(*arguments: int) -> int:
+            self._store.set_fuel(FULL_TANK)
+            result = function(*arguments)
+            meter(self._program.plugin, name, FULL_TANK - self._store.get_fuel())
+            return result
+
+        return call
 
     def _trapped(self, name: str, trap: wasmtime.Trap) -> GuestError:
         code = trap.trap_code

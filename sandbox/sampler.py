@@ -86,6 +86,11 @@ class SamplerPlugin:
         """Ids that a session can hold: prompt and generated."""
         return self._layout.history_capacity
 
+    @property
+    def vocab_capacity(self) -> int:
+        """Logits that the guest has room for."""
+        return self._layout.vocab_capacity
+
     def session(
         self, params: SamplingParams, prompt_ids: Sequence[int], *, choice: int = 0, config: bytes = b""
     ) -> SamplerSession:
@@ -190,7 +195,7 @@ class SamplerSession:
         self._result[:] = _NO_RESULT  # clause 8.1: no answer of an earlier step
         status = self._instance.call("step", _ONE_ROW)
         if status != _OK:
-            raise self._step_error(status)
+            raise self._status_error("step", status)
         size, action, token, _ = abi.RESULT.unpack_from(self._result)
         return self._decide(size, action, token, words[0])
 
@@ -209,6 +214,21 @@ class SamplerSession:
         self._history[self._length] = token
         self._length += 1
         self._flags |= _ACCEPT
+
+    def reset(self) -> None:
+        """Takes the guest to its state after `init`, and the history back to the prompt.
+
+        Raises:
+            GuestError: When the guest fails.
+            SandboxError: When the session is closed, dead, or in use on another thread.
+        """
+        if self._row is None:
+            raise self._closed()
+        status = self._instance.call("reset")
+        if status != _OK:
+            raise self._status_error("reset", status)
+        self._length = self._prompt_length
+        self._flags = _NEW
 
     def close(self) -> None:
         """Ends the session; views of its memory are dropped first. Idempotent."""
@@ -252,10 +272,10 @@ class SamplerSession:
             who = "the edited logits" if edited else "the logits"
             raise GuestError(self._plugin, "empty", f"no token can be drawn from {who}", "allow some token") from None
 
-    def _step_error(self, status: int) -> GuestError:
+    def _status_error(self, function: str, status: int) -> GuestError:
         if status > abi.ERROR:
-            return self._invalid(f"expected status 0 or an error from step, got {status}")
-        return self._instance.guest_error("step", status, self._layout.error, self._layout.error_capacity)
+            return self._invalid(f"expected status 0 or an error from {function}, got {status}")
+        return self._instance.guest_error(function, status, self._layout.error, self._layout.error_capacity)
 
     @property
     def _plugin(self) -> str:

@@ -93,6 +93,13 @@ class Section(NamedTuple):
     stop: int
 
 
+class SectionFault(NamedTuple):
+    """What is wrong inside a section."""
+
+    section: SectionId
+    error: MalformedError
+
+
 class FunctionType(NamedTuple):
     """Value types of parameters and results, one byte each."""
 
@@ -157,11 +164,13 @@ class Module:
         return self.types[self.functions[export.index]]
 
 
-def parse(data: bytes) -> Module:
+def parse(data: bytes, faults: list[SectionFault] | None = None) -> Module:
     """Parses a module.
 
     Args:
         data: The module's bytes.
+        faults: Where given, what is wrong inside a section is put there, and the next section is read. The module then
+            lacks what those sections say: it is good for a report, never for a compiler.
 
     Raises:
         MalformedError: When it is not a module of the kind that README §1 describes.
@@ -178,15 +187,20 @@ def parse(data: bytes) -> Module:
     while not reader.at_end:
         if len(module.sections) == MAX_SECTIONS:
             raise MalformedError(f"expected at most {MAX_SECTIONS} sections, got more")
-        last = _section(module, reader, last)
+        last = _section(module, reader, last, faults)
+    if not faults:
+        _check_counts(module)
+    return module
+
+
+def _check_counts(module: Module) -> None:
     if len(module.functions) != module.bodies:
         raise MalformedError(f"expected {len(module.functions)} function bodies, got {module.bodies}")
     if module.data_count is not None and module.data_count != len(module.segments):
         raise MalformedError(f"expected {module.data_count} data segments, got {len(module.segments)}")
-    return module
 
 
-def _section(module: Module, reader: Reader, last: int) -> int:
+def _section(module: Module, reader: Reader, last: int, faults: list[SectionFault] | None) -> int:
     number = reader.byte()
     body = reader.sub(reader.unsigned())
     if number == SectionId.CUSTOM:
@@ -200,8 +214,13 @@ def _section(module: Module, reader: Reader, last: int) -> int:
     if _ORDER[section] <= last:
         raise MalformedError(f"expected sections in order and once each, got another {section.name.lower()} section")
     module.sections.append(Section(section, body.position, body.end))
-    _PARSERS[section](module, body)
-    body.finish(f"the {section.name.lower()} section")
+    try:
+        _PARSERS[section](module, body)
+        body.finish(f"the {section.name.lower()} section")
+    except MalformedError as error:
+        if faults is None:
+            raise
+        faults.append(SectionFault(section, error))
     return _ORDER[section]
 
 
