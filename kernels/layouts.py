@@ -6,6 +6,7 @@ An activation row is quantised to int8 per 32 elements; a record holds them with
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 from .formats import Format
@@ -55,15 +56,37 @@ def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
 
 
-ACT_RECORD = 48
-"""Bytes of 32 quantised activations: int8[32], float32 scale, float32 scale * sum, int32 sum, 4 bytes unused."""
-ACT_SCALE, ACT_WEIGHTED, ACT_SUM = 32, 36, 40
-"""Offsets in that record."""
+@dataclass(frozen=True, slots=True)
+class ActRecord:
+    """Where the parts of 32 quantised activations lie, in bytes; the values come first.
+
+    Attributes:
+        size: Bytes of the record.
+        scale: Offset of the float32 scale.
+        weighted: Offset of float32 scale * sum.
+        sum: Offset of the int32 sum.
+    """
+
+    size: int
+    scale: int
+    weighted: int
+    sum: int
 
 
-def activation_stride(width: int) -> int:
+NARROW = ActRecord(size=48, scale=32, weighted=36, sum=40)
+"""int8[32], then scale, weighted, sum."""
+WIDE = ActRecord(size=144, scale=128, weighted=132, sum=136)
+"""16-bit values twice: as int8[32] high and int8[32] low, value = WIDE_STEP * high + low, and as int16[32] in the order
+0 2 1 3 of each four; then scale, weighted, sum."""
+WIDE_LOW, WIDE_WHOLE = 32, 64
+"""Offsets of the low bytes and of the int16 values."""
+WIDE_STEP = 254
+"""Low steps in a high one: what is left of a value is at most half a high step, so 127 low ones."""
+
+
+def activation_stride(width: int, record: ActRecord = NARROW) -> int:
     """Bytes of one quantised activation row of this many elements."""
-    return round_up(width // BLOCK * ACT_RECORD, ALIGNMENT)
+    return round_up(width // BLOCK * record.size, ALIGNMENT)
 
 
 def tiles(rows: int) -> int:

@@ -94,6 +94,18 @@ class Avx2:
         """Adds neighbours and multiplies in one instruction."""
         return k.call("llvm.x86.avx2.pmadd.wd", vector(I32, 8), total, k.all(vector(I16, 16), multiplier))
 
+    def accumulate_whole(self, k: Emit, total: Any, weights: Any, even: Any, odd: Any) -> Any:
+        """Adds 4 products of unsigned 8-bit weights and 16-bit activations to <8 x i32>.
+
+        `even` and `odd` are i32 that hold activations 0 and 2, and 1 and 3. Bound: 32 * 255 * 32,385 < 2^31.
+        """
+        pairs = k.b.bitcast(weights, vector(I16, 16))
+        low, high = k.b.and_(pairs, k.all(pairs.type, 255)), k.b.lshr(pairs, k.all(pairs.type, 8))
+        for weight, activation in ((low, even), (high, odd)):
+            spread = k.b.bitcast(k.splat(activation, 8), vector(I16, 16))
+            total = k.b.add(total, k.call("llvm.x86.avx2.pmadd.wd", vector(I32, 8), weight, spread))
+        return total
+
 
 class Portable:
     """Generic vector IR that every target of LLVM lowers; int32 sums."""

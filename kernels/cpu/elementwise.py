@@ -1,13 +1,11 @@
 """RMSNorm, quantisation of activations, SwiGLU, RoPE, embedding rows and a fast exponential.
 
-Layout  Rows of float32; a quantised row is records of layouts.ACT_RECORD bytes. Vectors have 8 lanes everywhere, so
+Layout  Rows of float32; a quantised row is records of layouts.ActRecord. Vectors have 8 lanes everywhere, so
         that sums are formed in the same order everywhere.
 Thread  One call handles one row (RMSNorm, quantise, embed), one block of 32 (SwiGLU) or one head (RoPE).
 Sums    Mean square: 4 chains of 8 lanes, folded by halves. float32.
 Limits  Widths are multiples of 32, rotated widths of 16.
 """
-
-# ruff: noqa: PLR0917 — a kernel takes machine words by position
 
 from __future__ import annotations
 
@@ -15,18 +13,20 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..layouts import (
-    ACT_RECORD,
-    ACT_SCALE,
-    ACT_SUM,
-    ACT_WEIGHTED,
     BLOCK,
     LINE,
+    NARROW,
     RECORD_BYTES,
     TILE_ROWS,
+    WIDE,
+    WIDE_LOW,
+    WIDE_STEP,
+    WIDE_WHOLE,
     ZERO_POINT,
+    ActRecord,
     Kind,
 )
-from .emit import F16, F32, I8, I32, I64, vector
+from .emit import F16, F32, I8, I16, I32, I64, vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +39,6 @@ WHOLE = vector(I32, LANES)
 PARTS = BLOCK // LANES
 LARGEST = 127
 """Largest quantised activation: symmetric, so that the sign never overflows int8."""
-LOW_STEPS = 254.0
-"""Steps of the second record in one of the first: what is left is at most half a step, so 127 of these."""
-
 _LN2_HIGH = 0.693359375  # 10 bits: n * _LN2_HIGH is exact for |n| < 2^13
 _LN2_LOW = math.log(2) - _LN2_HIGH
 _EXP_LOWEST = -87.33654  # below it the result is less than the smallest normal float32: give 0
@@ -68,8 +65,15 @@ def exp(k: Emit, x: Any) -> Any:
     return k.b.select(tiny, k.all(REAL, 0.0), value)
 
 
-def _quantise_block(k: Emit, values: list[Any], to: Any, low: Any = None) -> None:
-    """Writes one record of 32 values, and with `low` a second one that holds what the first has rounded away.
+def _steps(k: Emit, value: Any, inverse: Any) -> Any:
+    """A vector in whole steps, at most LARGEST in size; NaN becomes -LARGEST."""
+    steps = k.math("rint", k.b.fmul(value, k.splat(inverse, LANES)))
+    steps = k.smaller(k.larger(steps, k.all(REAL, -LARGEST)), k.all(REAL, LARGEST))
+    return k.b.fptosi(steps, WHOLE)
+
+
+def _quantise_block(k: Emit, values: list[Any], to: Any, record: ActRecord) -> None:
+    """Writes one record of 32 values.
 
     The largest magnitude is found on the bits as integers, where NaN is above infinity: NaN in gives a NaN scale out.
     """
@@ -81,42 +85,38 @@ def _quantise_block(k: Emit, values: list[Any], to: Any, low: Any = None) -> Non
     scale = k.b.fdiv(peak, k.f32(LARGEST))
     zero = k.b.fcmp_ordered("==", peak, k.f32(0.0))
     inverse = k.b.select(zero, k.f32(0.0), k.b.fdiv(k.f32(LARGEST), peak))
-    limit = k.all(REAL, LARGEST)
-    total = k.all(WHOLE, 0)
-    for part, value in enumerate(values):
-        steps = k.math("rint", k.b.fmul(value, k.splat(inverse, LANES)))
-        steps = k.smaller(k.larger(steps, k.all(REAL, -LARGEST)), limit)
-        whole = k.b.fptosi(steps, WHOLE)
-        total = k.b.add(total, whole)
-        k.store(k.at(to, part * LANES), k.b.trunc(whole, vector(I8, LANES)))
+    highs = [_steps(k, value, inverse) for value in values]
+    for part, high in enumerate(highs):
+        k.store(k.at(to, part * LANES), k.b.trunc(high, vector(I8, LANES)))
+    whole = highs
+    if record is WIDE:
+        whole = _quantise_rest(k, values, highs, to, scale, k.b.fmul(inverse, k.f32(WIDE_STEP)))
+        scale = k.b.fdiv(scale, k.f32(WIDE_STEP))
+    total = whole[0]
+    for part in whole[1:]:
+        total = k.b.add(total, part)
     count = k.fold(total, k.b.add)
-    if low is not None:
-        fine = k.b.fmul(inverse, k.f32(LOW_STEPS))
-        _quantise_rest(k, values, to, low, scale, fine)
-    k.store(k.at(to, ACT_SCALE), scale)
-    k.store(k.at(to, ACT_WEIGHTED), k.b.fmul(scale, k.b.sitofp(count, F32)))
-    k.store(k.at(to, ACT_SUM), count)
+    k.store(k.at(to, record.scale), scale)
+    k.store(k.at(to, record.weighted), k.b.fmul(scale, k.b.sitofp(count, F32)))
+    k.store(k.at(to, record.sum), count)
 
 
-def _quantise_rest(k: Emit, values: list[Any], high: Any, low: Any, scale: Any, fine: Any) -> None:
-    """The second record: value - scale * high, in steps of scale / LOW_STEPS."""
-    total = k.all(WHOLE, 0)
-    for part, value in enumerate(values):
-        whole = k.b.sext(k.load(k.at(high, part * LANES), vector(I8, LANES)), WHOLE)
-        rest = k.fma(k.b.fneg(k.b.sitofp(whole, REAL)), k.splat(scale, LANES), value)
-        steps = k.math("rint", k.b.fmul(rest, k.splat(fine, LANES)))
-        steps = k.smaller(k.larger(steps, k.all(REAL, -LARGEST)), k.all(REAL, LARGEST))
-        whole = k.b.fptosi(steps, WHOLE)
-        total = k.b.add(total, whole)
-        k.store(k.at(low, part * LANES), k.b.trunc(whole, vector(I8, LANES)))
-    count, step = k.fold(total, k.b.add), k.b.fdiv(scale, k.f32(LOW_STEPS))
-    k.store(k.at(low, ACT_SCALE), step)
-    k.store(k.at(low, ACT_WEIGHTED), k.b.fmul(step, k.b.sitofp(count, F32)))
-    k.store(k.at(low, ACT_SUM), count)
+def _quantise_rest(k: Emit, values: list[Any], highs: list[Any], to: Any, scale: Any, fine: Any) -> list[Any]:
+    """Writes what the high bytes round away, and both together; returns those."""
+    whole = []
+    for part, (value, high) in enumerate(zip(values, highs, strict=True)):
+        rest = k.fma(k.b.fneg(k.b.sitofp(high, REAL)), k.splat(scale, LANES), value)
+        low = _steps(k, rest, fine)
+        k.store(k.at(to, WIDE_LOW + part * LANES), k.b.trunc(low, vector(I8, LANES)))
+        both = k.b.add(k.b.mul(high, k.all(WHOLE, WIDE_STEP)), low)
+        ordered = k.shuffle(both, both, [0, 2, 1, 3, 4, 6, 5, 7])
+        k.store(k.at(to, WIDE_WHOLE + 2 * part * LANES), k.b.trunc(ordered, vector(I16, LANES)))
+        whole.append(both)
+    return whole
 
 
 def _quantise_row(
-    k: Emit, act: Any, plain: Any, blocks: Any, values: Callable[[Any], list[Any]], low: Any = None
+    k: Emit, act: Any, plain: Any, blocks: Any, values: Callable[[Any], list[Any]], record: ActRecord = NARROW
 ) -> None:
     """Quantises a row block by block; also keeps it as float32 unless `plain` is 0."""
     with k.loop(blocks) as block:
@@ -124,8 +124,7 @@ def _quantise_row(
         with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
             for part, value in enumerate(row):
                 k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
-        at = k.times(block, ACT_RECORD)
-        _quantise_block(k, row, k.at(act, at), None if low is None else k.at(low, at))
+        _quantise_block(k, row, k.at(act, k.times(block, record.size)), record)
 
 
 def _block_of(k: Emit, base: Any, block: Any) -> list[Any]:
@@ -156,9 +155,9 @@ def norm_quantise(k: Emit, x: Any, weight: Any, act: Any, plain: Any, blocks: An
     _quantise_row(k, act, plain, blocks, _normed(k, x, weight, blocks, epsilon))
 
 
-def norm_quantise_wide(k: Emit, x: Any, weight: Any, act: Any, low: Any, plain: Any, blocks: Any, epsilon: Any) -> None:
-    """RMSNorm, then quantise to two rows whose sum has 16 bits (clause 3.3)."""
-    _quantise_row(k, act, plain, blocks, _normed(k, x, weight, blocks, epsilon), low)
+def norm_quantise_wide(k: Emit, x: Any, weight: Any, act: Any, plain: Any, blocks: Any, epsilon: Any) -> None:
+    """RMSNorm, then quantise to 16 bits (clause 3.3)."""
+    _quantise_row(k, act, plain, blocks, _normed(k, x, weight, blocks, epsilon), WIDE)
 
 
 def quantise(k: Emit, x: Any, act: Any, plain: Any, blocks: Any) -> None:
@@ -182,7 +181,7 @@ def swiglu_quantise(k: Emit, gate: Any, distance: Any, act: Any, plain: Any, blo
     with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
         for part, value in enumerate(values):
             k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
-    _quantise_block(k, values, k.at(act, k.times(block, ACT_RECORD)))
+    _quantise_block(k, values, k.at(act, k.times(block, NARROW.size)), NARROW)
 
 
 def rope(k: Emit, x: Any, table: Any, half: Any, out: Any, width: Any, scale: Any) -> None:
@@ -251,20 +250,6 @@ def add_rows(k: Emit, x: Any, tile: Any, count: Any) -> None:
 def put_rows(k: Emit, x: Any, tile: Any, count: Any) -> None:
     """X = tile for `count` (1 to 16) float32 values."""
     _rows(k, x, tile, count, _second)
-
-
-def put_pair(k: Emit, x: Any, tile: Any, count: Any) -> None:
-    """X = tile + the next column of the tile, for `count` (1 to 16) float32 values."""
-    other = k.b.sub(k.at(tile, LINE), x)
-    with k.b.if_else(k.b.icmp_signed("==", count, k.i64(TILE_ROWS))) as (whole, partial):
-        with whole:
-            for part in range(TILE_ROWS // LANES):
-                at = k.at(x, 4 * LANES * part)
-                high = k.load(k.at(tile, 4 * LANES * part), REAL)
-                k.store(at, k.b.fadd(high, k.load(k.at(at, other), REAL)))
-        with partial, k.loop(count) as row:
-            at = k.at(x, k.times(row, 4))
-            k.store(at, k.b.fadd(k.load(k.at(tile, k.times(row, 4)), F32), k.load(k.at(at, other), F32)))
 
 
 def _second(_old: Any, new: Any) -> Any:

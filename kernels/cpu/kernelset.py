@@ -53,7 +53,6 @@ wake_all = inline(barrier.wake_all)
 
 norm_quantise = SHARED.native("norm_quantise", elementwise.norm_quantise)
 norm_quantise_wide = SHARED.native("norm_quantise_wide", elementwise.norm_quantise_wide)
-put_pair = SHARED.native("put_pair", elementwise.put_pair)
 quantise = SHARED.native("quantise", elementwise.quantise)
 swiglu_quantise = SHARED.native("swiglu_quantise", elementwise.swiglu_quantise)
 rope = SHARED.native("rope", elementwise.rope)

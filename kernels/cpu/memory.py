@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..backend import KV_BLOCK_TOKENS
-from ..layouts import BLOCK, LINE, TILE_ROWS, activation_stride, round_up
+from ..layouts import BLOCK, LINE, TILE_ROWS, WIDE, activation_stride, round_up
 from .arena import Arena, address
 from .program import (
     PARTIAL_HEADER,
@@ -159,14 +159,16 @@ class StepMemory:
         spec, capacity = self._spec, self._capacity
         n, attention = capacity.max_tokens, spec.heads * spec.head_dim
         widest = max(spec.dim, attention)
+        wide = activation_stride(spec.dim, WIDE)
         acts, hidden = activation_stride(widest), activation_stride(spec.feed_forward_dim)
         qkv_stride = round_up(4 * spec.head_dim * (spec.heads + 2 * spec.kv_heads), LINE)
         self._take(Context.X, n * spec.dim * 4)
         self._take(Context.QKV, n * qkv_stride)
         self.put(Context.QKV_STRIDE, qkv_stride)
         self._take(Context.ATTENTION, n * attention * 4)
-        self._take(Context.ACTS, 2 * n * acts)  # two rows a token where activations are wide
+        self._take(Context.ACTS, n * max(acts, wide))
         self.put(Context.ACTS_STRIDE, acts)
+        self.put(Context.WIDE_STRIDE, wide)
         self._take(Context.HIDDEN, n * hidden)
         self.put(Context.HIDDEN_STRIDE, hidden)
         self.put(Context.PLAIN_STRIDE, widest * 4)
@@ -189,7 +191,7 @@ class StepMemory:
         # four gate/up tiles of `dim` columns, or one tile of the widest matrix; two bytes a weight at most
         line_bytes = 4 * round_up(max(4 * spec.dim, widest, spec.feed_forward_dim) * 2 * TILE_ROWS // 4, LINE)
         parts = {
-            Context.LOCAL_ACTS: 2 * SMALL * activation_stride(widest),
+            Context.LOCAL_ACTS: SMALL * max(activation_stride(widest), activation_stride(spec.dim, WIDE)),
             Context.LOCAL_PLAIN: SMALL * widest * 4,
             Context.LOCAL_LINES: line_bytes,
             Context.LOCAL_OUT: 4 * STRIP * LINE,

@@ -1,7 +1,7 @@
 """The phases of a step that multiply matrices, and those that make their activations.
 
 Every function is what one thread does in a phase: it takes tasks until none are left. A task of a product is one tile
-of 16 rows times one chunk of columns; a column is a row of activations (two of them for wide activations, clause 3.3).
+of 16 rows times one chunk of columns; a column is a row of activations.
 """
 
 # ruff: noqa: PLR0917 — a kernel takes machine words by position
@@ -21,16 +21,12 @@ from .kernelset import (
     load32,
     norm_quantise,
     norm_quantise_wide,
-    put_pair,
     put_rows,
     quantise,
     swiglu_quantise,
     unpack,
 )
 from .program import CHUNK, SMALL, STRIP
-
-ADD, PUT, PAIR = w.ADD, w.PUT, w.PAIR
-FLOATS = w.FLOATS
 
 
 @function
@@ -48,16 +44,17 @@ def plain_of(context: int, local: int, n: int) -> int:
 
 @function
 def norm_row(context: int, local: int, weight: int, source: int, index: int, n: int, wide: int) -> None:
-    """Norms and quantises row `source` of x to row `index` of the activations, or to two rows of 16 bits together."""
-    blocks, stride = load(context + w.c_dim), load(context + w.c_acts_stride)
+    """Norms and quantises row `source` of x to row `index` of the activations, of 8 or 16 bits."""
+    blocks = load(context + w.c_dim)
     x = load(context + w.c_x) + source * blocks * w.ROW_BYTES
     acts, plain = acts_of(context, local, n), plain_of(context, local, n)
     copy = 0 if plain == 0 else plain + index * load(context + w.c_plain_stride)
     if wide:
-        act = acts + 2 * index * stride
-        norm_quantise_wide(x, weight, act, act + stride, copy, blocks, load(context + w.c_epsilon))
+        act = acts + index * load(context + w.c_wide_stride)
+        norm_quantise_wide(x, weight, act, copy, blocks, load(context + w.c_epsilon))
     else:
-        norm_quantise(x, weight, acts + index * stride, copy, blocks, load(context + w.c_epsilon))
+        act = acts + index * load(context + w.c_acts_stride)
+        norm_quantise(x, weight, act, copy, blocks, load(context + w.c_epsilon))
 
 
 @function
@@ -103,18 +100,11 @@ def quantise_phase(context: int, thread: int, local: int, tasks: int) -> None:
 
 
 @function
-def spread_tile(matrix: int, tile: int, lines: int) -> None:
-    """Unpacks a tile to `lines`."""
-    data = load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
-    unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines)
-
-
-@function
 def multiply(
     matrix: int,
     tile: int,
     lines: int,
-    is_unpacked: int,
+    form: int,
     acts: int,
     stride: int,
     plain: int,
@@ -125,10 +115,20 @@ def multiply(
 ) -> None:
     """One tile times `count` columns from `first`, to out[count][16]."""
     columns(
-        load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes), lines, is_unpacked,
+        load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes), lines, form,
         acts + first * stride, stride, plain + first * plain_stride, plain_stride,
         load(matrix + w.m_kind), load(matrix + w.m_blocks), count, out,
     )  # fmt: skip
+
+
+@function
+def form_of(matrix: int, tile: int, count: int, lines: int) -> int:
+    """Unpacks a tile for many columns; says in which form it is to be multiplied."""
+    if count <= SMALL:
+        return w.PACKED
+    data = load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
+    unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines)
+    return w.UNPACKED
 
 
 @function
@@ -145,30 +145,22 @@ def product(
     plain_stride: int,
     x: int,
     x_stride: int,
-    mode: int,
+    wide: int,
 ) -> None:
-    """One tile times one chunk of n columns, into float32 rows."""
-    if mode == PAIR and load(matrix + w.m_kind) >= FLOATS:
-        mode, n = PUT, n // 2  # float matrices have one column a token
+    """One tile times one chunk of n columns: put into float32 rows when the activations are wide, else added there."""
     lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
     first, end = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
-    is_unpacked = end - first > SMALL
-    if is_unpacked:
-        spread_tile(matrix, tile, lines)
+    form = w.WIDE if wide else form_of(matrix, tile, end - first, lines)
     rows = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
     to = x + LINE * tile
     while first < end:
         count = min(STRIP, end - first)
-        multiply(matrix, tile, lines, is_unpacked, acts, stride, plain, plain_stride, first, count, out)
-        if mode == PAIR:
-            for pair in range(count // 2):
-                put_pair(to + (first // 2 + pair) * x_stride, out + 2 * LINE * pair, rows)
-        elif mode == ADD:
-            for column in range(count):
-                add_rows(to + (first + column) * x_stride, out + LINE * column, rows)
-        else:
-            for column in range(count):
+        multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, count, out)
+        for column in range(count):
+            if wide:
                 put_rows(to + (first + column) * x_stride, out + LINE * column, rows)
+            else:
+                add_rows(to + (first + column) * x_stride, out + LINE * column, rows)
         first += count
 
 
@@ -195,10 +187,10 @@ def qkv_phase(context: int, thread: int, layer: int, local: int) -> None:
     q_tiles, kv_tiles = load(layer + w.l_query + w.m_tiles), load(layer + w.l_key + w.m_tiles)
     all_tiles = q_tiles + 2 * kv_tiles
     acts, plain = acts_of(context, local, n), plain_of(context, local, n)
-    stride, plain_stride = load(context + w.c_acts_stride), load(context + w.c_plain_stride)
+    stride, plain_stride = load(context + w.c_wide_stride), load(context + w.c_plain_stride)
     to, to_stride = load(context + w.c_qkv), load(context + w.c_qkv_stride)
     while True:
-        task = take(sync, thread, threads, all_tiles * chunks(2 * n))
+        task = take(sync, thread, threads, all_tiles * chunks(n))
         if task < 0:
             break
         tile, matrix, start = task % all_tiles, layer + w.l_query, 0
@@ -207,8 +199,8 @@ def qkv_phase(context: int, thread: int, layer: int, local: int) -> None:
         elif tile >= q_tiles:
             matrix, start = layer + w.l_key, q_tiles
         product(
-            context, local, matrix, tile - start, task // all_tiles, 2 * n, acts, stride, plain, plain_stride,
-            to + LINE * start, to_stride, PAIR,
+            context, local, matrix, tile - start, task // all_tiles, n, acts, stride, plain, plain_stride,
+            to + LINE * start, to_stride, True,
         )  # fmt: skip
 
 
@@ -225,7 +217,19 @@ def project(
         if task < 0:
             break
         product(
-            context, local, matrix, task % tiles, task // tiles, n, acts, stride, plain, plain_stride, x, x_stride, ADD
+            context,
+            local,
+            matrix,
+            task % tiles,
+            task // tiles,
+            n,
+            acts,
+            stride,
+            plain,
+            plain_stride,
+            x,
+            x_stride,
+            False,
         )
 
 
@@ -235,20 +239,17 @@ def gated(context: int, local: int, layer: int, unit: int, first: int, end: int,
     lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
     stride, plain_stride = load(context + w.c_acts_stride), load(context + w.c_plain_stride)
     tile_lines = (out - lines) // 4
-    is_unpacked = end - first > SMALL
-    if is_unpacked:
-        for part in range(4):
-            matrix = layer + (w.l_gate if part < 2 else w.l_up)
-            spread_tile(matrix, 2 * unit + part % 2, lines + part * tile_lines)
+    form = w.PACKED
+    for part in range(4):
+        matrix = layer + (w.l_gate if part < 2 else w.l_up)
+        form = form_of(matrix, 2 * unit + part % 2, end - first, lines + part * tile_lines)
     hidden_stride, plain_hidden = load(context + w.c_hid_stride), load(context + w.c_hid_plain)
     while first < end:
         count = min(STRIP, end - first)
         for part in range(4):
             matrix, to = layer + (w.l_gate if part < 2 else w.l_up), out + part * STRIP * LINE
             spread = lines + part * tile_lines
-            multiply(
-                matrix, 2 * unit + part % 2, spread, is_unpacked, acts, stride, plain, plain_stride, first, count, to
-            )
+            multiply(matrix, 2 * unit + part % 2, spread, form, acts, stride, plain, plain_stride, first, count, to)
         for column in range(count):
             act = load(context + w.c_hid) + (first + column) * hidden_stride
             copy = 0 if plain_hidden == 0 else plain_hidden + (first + column) * load(context + w.c_hid_plain_stride)
@@ -271,27 +272,18 @@ def gate_phase(context: int, thread: int, layer: int, local: int) -> None:
 
 
 @function
-def head_tile(context: int, local: int, matrix: int, tile: int, rows: int, wide: int) -> None:
+def head_tile(context: int, local: int, matrix: int, tile: int, rows: int) -> None:
     """One tile of the head for the wanted rows, straight to their addresses."""
-    out, lines = local + load(context + w.c_local_out), local + load(context + w.c_local_lines)
+    out, addresses = local + load(context + w.c_local_out), load(context + w.c_logits_addresses)
     acts, plain = acts_of(context, local, rows), plain_of(context, local, rows)
-    stride, plain_stride = load(context + w.c_acts_stride), load(context + w.c_plain_stride)
-    addresses = load(context + w.c_logits_addresses)
-    total = 2 * rows if wide else rows
+    stride, plain_stride = load(context + w.c_wide_stride), load(context + w.c_plain_stride)
     count = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
-    is_unpacked = total > SMALL
-    if is_unpacked:
-        spread_tile(matrix, tile, lines)
     first = 0
-    while first < total:
-        strip = min(STRIP, total - first)
-        multiply(matrix, tile, lines, is_unpacked, acts, stride, plain, plain_stride, first, strip, out)
-        if wide:
-            for pair in range(strip // 2):
-                put_pair(load(addresses + 8 * (first // 2 + pair)) + LINE * tile, out + 2 * LINE * pair, count)
-        else:
-            for row in range(strip):
-                put_rows(load(addresses + 8 * (first + row)) + LINE * tile, out + LINE * row, count)
+    while first < rows:
+        strip = min(STRIP, rows - first)
+        multiply(matrix, tile, 0, w.WIDE, acts, stride, plain, plain_stride, first, strip, out)
+        for row in range(strip):
+            put_rows(load(addresses + 8 * (first + row)) + LINE * tile, out + LINE * row, count)
         first += strip
 
 
@@ -301,9 +293,8 @@ def head_phase(context: int, thread: int, local: int) -> None:
     sync, threads, rows = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_logits_count)
     matrix = load(context + w.c_head)
     tasks = load(matrix + w.m_tiles) if rows > 0 else 0
-    wide = load(matrix + w.m_kind) < FLOATS
     while True:
         tile = take(sync, thread, threads, tasks)
         if tile < 0:
             break
-        head_tile(context, local, matrix, tile, rows, wide)
+        head_tile(context, local, matrix, tile, rows)

@@ -1,8 +1,8 @@
 """The matrix products of one instruction set behind three names, whatever the matrix's kind and the number of columns.
 
-columns(tile, lines, is_unpacked, acts, stride, plain, plain_stride, kind, blocks, n, out)
-        One tile times n activation columns, to out (float32[n][16]). `lines` is the unpacked tile if there is one;
-        float matrices read `plain` (float32 rows) instead of `acts`.
+columns(tile, lines, form, acts, stride, plain, plain_stride, kind, blocks, n, out)
+        One tile times n activation columns, to out (float32[n][16]). `form` is a `program.Form`; `lines` is the
+        unpacked tile if there is one; float matrices read `plain` (float32 rows) instead of `acts`.
 unpack(kind, tile, blocks, lines)
         Spreads a tile; does nothing for float matrices.
 embed(kind, tile, row, blocks, out)
@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..layouts import LINE, Kind
+from ..layouts import LINE, WIDE, Kind
 from .dense import DENSE, dense_kernel
 from .elementwise import embed_kernel
 from .matmul import QUANTISED, tile_kernel, unpack_kernel
 from .native import Library
+from .program import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from .dot import Dot
     from .emit import Emit
 
+WIDE_COLUMNS = {Kind.Q4_1: (2, 1), Kind.Q4_0: (2, 1), Kind.Q8_0: (4, 2, 1)}
+"""Columns of 16-bit activations that a packed tile is multiplied with at a time, most first."""
 PACKED_COLUMNS = 4
 """Most columns that a packed tile is multiplied with at a time."""
 
@@ -37,6 +40,8 @@ def product_library(dot: Dot) -> Library:
     for kind in QUANTISED:
         for count in range(1, PACKED_COLUMNS + 1):
             library.native(_packed(kind, count), tile_kernel(dot, kind, count, unpacked=False))
+        for count in WIDE_COLUMNS[kind]:
+            library.native(_wide(kind, count), tile_kernel(dot, kind, count, unpacked=False, record=WIDE))
         library.native(_unpacked(kind), tile_kernel(dot, kind, dot.columns, unpacked=True))
         library.native(f"unpack_{kind.name}", unpack_kernel(dot, kind))
     for kind in DENSE:
@@ -54,6 +59,10 @@ def _packed(kind: Kind, count: int) -> str:
     return f"packed_{kind.name}_{count}"
 
 
+def _wide(kind: Kind, count: int) -> str:
+    return f"wide_{kind.name}_{count}"
+
+
 def _unpacked(kind: Kind) -> str:
     return f"unpacked_{kind.name}"
 
@@ -67,38 +76,33 @@ def _for_kind(k: Emit, kind: Any, kinds: tuple[Kind, ...], body: Callable[[Kind]
 
 def _columns(library: Library, dot: Dot) -> Callable[..., None]:
     def emit(
-        k: Emit, tile: Any, lines: Any, is_unpacked: Any, acts: Any, stride: Any, plain: Any, plain_stride: Any,
-        kind: Any, blocks: Any, n: Any, out: Any,
+        k: Emit, tile: Any, lines: Any, form: Any, acts: Any, stride: Any, plain: Any, plain_stride: Any, kind: Any,
+        blocks: Any, n: Any, out: Any,
     ) -> None:  # fmt: skip
-        spread = k.b.icmp_signed("!=", is_unpacked, k.i64(0))
-        whole = k.b.select(spread, k.b.udiv(n, k.i64(dot.columns)), k.i64(0))
+        def run(plan: list[tuple[int, str]], rows: Any, row_bytes: Any, *spread: Any) -> None:
+            """All columns, as many at a time as each kernel of the plan takes."""
+            done = k.i64(0)
+            for count, name in plan:
+                times = k.b.udiv(k.b.sub(n, done), k.i64(count))
+                with k.loop(times) as step:
+                    column = k.at(done, k.times(step, count))
+                    x, to = k.at(rows, k.b.mul(column, row_bytes)), k.at(out, k.times(column, LINE))
+                    library.invoke(k, name, tile, *spread, x, row_bytes, blocks, to)
+                done = k.at(done, k.times(times, count))
 
         def quantised(member: Kind) -> None:
-            def at(column: Any) -> tuple[Any, Any]:
-                return k.at(acts, k.b.mul(column, stride)), k.at(out, k.times(column, LINE))
-
-            with k.loop(whole) as step:
-                x, to = at(k.times(step, dot.columns))
-                library.invoke(k, _unpacked(member), tile, lines, x, stride, blocks, to)
-            done = k.times(whole, dot.columns)
-            fours = k.b.udiv(k.b.sub(n, done), k.i64(PACKED_COLUMNS))
-            with k.loop(fours) as step:
-                x, to = at(k.at(done, k.times(step, PACKED_COLUMNS)))
-                library.invoke(k, _packed(member, PACKED_COLUMNS), tile, lines, x, stride, blocks, to)
-            done = k.at(done, k.times(fours, PACKED_COLUMNS))
-            for count in range(1, PACKED_COLUMNS):
-                with k.b.if_then(k.b.icmp_signed("==", k.b.sub(n, done), k.i64(count))):
-                    x, to = at(done)
-                    library.invoke(k, _packed(member, count), tile, lines, x, stride, blocks, to)
+            packed = [(count, _packed(member, count)) for count in range(PACKED_COLUMNS, 0, -1)]
+            plans = {
+                Form.PACKED: packed,
+                Form.UNPACKED: [(dot.columns, _unpacked(member)), *packed],
+                Form.WIDE: [(count, _wide(member, count)) for count in WIDE_COLUMNS[member]],
+            }
+            for which, plan in plans.items():
+                with k.b.if_then(k.b.icmp_signed("==", form, k.i64(which))):
+                    run(plan, acts, stride, lines)
 
         def dense(member: Kind) -> None:
-            fours = k.b.udiv(n, k.i64(PACKED_COLUMNS))
-            done = k.times(fours, PACKED_COLUMNS)
-            for count, times, start in ((PACKED_COLUMNS, fours, k.i64(0)), (1, k.b.sub(n, done), done)):
-                with k.loop(times) as step:
-                    column = k.at(start, k.times(step, count))
-                    x, to = k.at(plain, k.b.mul(column, plain_stride)), k.at(out, k.times(column, LINE))
-                    library.invoke(k, _packed(member, count), tile, x, plain_stride, blocks, to)
+            run([(count, _packed(member, count)) for count in (PACKED_COLUMNS, 1)], plain, plain_stride)
 
         _for_kind(k, kind, QUANTISED, quantised)
         _for_kind(k, kind, DENSE, dense)

@@ -54,6 +54,7 @@ class Context(_Offset):
     ATTENTION = auto()
     ACTS = auto()
     ACTS_STRIDE = auto()
+    WIDE_STRIDE = auto()
     PLAIN = auto()
     PLAIN_STRIDE = auto()
     HIDDEN = auto()
@@ -134,6 +135,14 @@ PARTITION_BLOCKS = 16
 PARTITION_TOKENS = PARTITION_BLOCKS * KV_BLOCK_TOKENS
 PARTIAL_HEADER = 64
 """Bytes before the values of a partial: float32 peak and sum, padded to a cache line."""
+
+
+class Form(IntEnum):
+    """What a product multiplies: a packed tile, an unpacked one, or a packed one with 16-bit activations."""
+
+    PACKED = 0
+    UNPACKED = 1
+    WIDE = 2
 
 
 class Fault(IntEnum):

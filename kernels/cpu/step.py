@@ -71,7 +71,7 @@ def run(context: int, thread: int) -> None:
     local = load(context + w.c_local) + thread * load(context + w.c_local_stride)
     layer = load(context + w.c_layers)
     tiles = load(layer + w.l_query + w.m_tiles) + 2 * load(layer + w.l_key + w.m_tiles)
-    qkv_tasks, out_tasks = tiles * chunks(2 * n), load(layer + w.l_out + w.m_tiles) * chunks(n)
+    qkv_tasks, out_tasks = tiles * chunks(n), load(layer + w.l_out + w.m_tiles) * chunks(n)
     unit_tasks = load(context + w.c_hidden) * chunks(n)
     rows = load(context + w.c_logits_count)
     head_tasks = load(load(context + w.c_head) + w.m_tiles) if rows > 0 else 0

@@ -5,15 +5,13 @@ c_ words of the context, l_ offsets in a layer, m_ words of a matrix, f_ faults.
 
 from __future__ import annotations
 
-from ..layouts import BLOCK, Kind
-from .program import Context, Fault, Layer, Matrix
+from ..layouts import BLOCK
+from .program import Context, Fault, Form, Layer, Matrix
 
 _C = {member.name: int(member) for member in Context}
 m_kind, m_rows, m_blocks, m_tiles, m_tile_bytes, m_data = (int(member) for member in list(Matrix)[:6])
-FLOATS = int(Kind.F16)
 ROW_BYTES = 4 * BLOCK
-PUT, ADD, PAIR = range(3)
-"""What a product does with its sums: replace, add to what is there, or replace with the sum of two columns."""
+PACKED, UNPACKED, WIDE = (int(form) for form in Form)
 
 c_sync, c_threads, c_layer_count, c_layers = _C["SYNC"], _C["THREADS"], _C["LAYER_COUNT"], _C["LAYERS"]
 c_dim, c_attention, c_hidden = _C["DIM_BLOCKS"], _C["ATTENTION_BLOCKS"], _C["HIDDEN_BLOCKS"]
@@ -28,7 +26,13 @@ c_epsilon, c_query_scale, c_one, c_rope = _C["EPSILON"], _C["QUERY_SCALE"], _C["
 c_embedding, c_head, c_output_norm = _C["EMBEDDING"], _C["HEAD"], _C["OUTPUT_NORM"]
 c_kv_head_bytes, c_kv_block_bytes = _C["KV_HEAD_BYTES"], _C["KV_BLOCK_BYTES"]
 c_x, c_qkv, c_qkv_stride, c_att = _C["X"], _C["QKV"], _C["QKV_STRIDE"], _C["ATTENTION"]
-c_acts, c_acts_stride, c_plain, c_plain_stride = _C["ACTS"], _C["ACTS_STRIDE"], _C["PLAIN"], _C["PLAIN_STRIDE"]
+c_acts, c_acts_stride, c_wide_stride, c_plain, c_plain_stride = (
+    _C["ACTS"],
+    _C["ACTS_STRIDE"],
+    _C["WIDE_STRIDE"],
+    _C["PLAIN"],
+    _C["PLAIN_STRIDE"],
+)
 c_hid, c_hid_stride, c_hid_plain, c_hid_plain_stride = (
     _C["HIDDEN"],
     _C["HIDDEN_STRIDE"],

@@ -10,7 +10,7 @@ from sealhost.kernels.cpu.emit import Emit
 from sealhost.kernels.cpu.kernelset import SHARED
 from sealhost.kernels.cpu.native import Library
 from sealhost.kernels.cpu.single import Single
-from sealhost.kernels.layouts import activation_stride
+from sealhost.kernels.layouts import WIDE, WIDE_LOW, WIDE_STEP, WIDE_WHOLE, activation_stride
 from sealhost.kernels.reference import ops
 
 
@@ -91,20 +91,22 @@ def test_rms_norm_then_quantise_follows_the_twin(kernels):
     assert np.abs(values * scales[:, None] - exact.reshape(-1, 32)).max() <= 0.51 * scales.max()
 
 
-def test_two_rows_of_activations_hold_sixteen_bits(kernels):
+def test_wide_activations_hold_sixteen_bits_in_both_their_forms(kernels):
     rng = np.random.default_rng(7)
     x = rng.normal(size=576).astype(np.float32)
     weight, epsilon = np.ones(576, np.float32), np.zeros(1, np.float32)
-    area, low = (Arena().take(activation_stride(576)) for _ in range(2))
-    kernels["norm_quantise_wide"](address(x), address(weight), address(area), address(low), 0, 18, address(epsilon))
+    area = Arena().take(activation_stride(576, WIDE))
+    kernels["norm_quantise_wide"](address(x), address(weight), address(area), 0, 18, address(epsilon))
     exact = ops.rms_norm(x.astype(np.float64), 1.0, 0.0).reshape(-1, 32)
-    total = sum(
-        values.astype(np.float64) * scales[:, None] for values, scales, _, _ in (records(area, 576), records(low, 576))
-    )
-    _, scales, _, _ = records(area, 576)
-    assert np.abs(total - exact).max() <= scales.max() / 254
-    _, _, weighted, sums = records(low, 576)
-    assert np.allclose(weighted, records(low, 576)[1] * sums)
+    blocks = area[: 18 * WIDE.size].reshape(18, -1)
+    high, low = (blocks[:, at : at + 32].view(np.int8).astype(np.int32) for at in (0, WIDE_LOW))
+    whole = blocks[:, WIDE_WHOLE : WIDE_WHOLE + 64].copy().view(np.int16).reshape(18, 8, 4)[..., [0, 2, 1, 3]]
+    assert np.array_equal(whole.reshape(18, 32), WIDE_STEP * high + low)
+    scales, weighted = blocks[:, WIDE.scale : WIDE.sum].copy().view(np.float32).T
+    sums = blocks[:, WIDE.sum : WIDE.sum + 4].copy().view(np.int32)[:, 0]
+    assert np.array_equal(sums, whole.sum(axis=(1, 2)))
+    assert np.array_equal(weighted, scales * sums.astype(np.float32))
+    assert (np.abs(whole.reshape(18, 32) * scales[:, None] - exact).max(axis=1) <= 0.51 * scales + 1e-6).all()
 
 
 def test_swiglu_follows_the_twin(kernels):

@@ -9,9 +9,20 @@ from sealhost.kernels.cpu.isa import Isa, supported
 from sealhost.kernels.cpu.matmul import QUANTISED
 from sealhost.kernels.cpu.pack import check_matrix, pack
 from sealhost.kernels.cpu.products import product_library
+from sealhost.kernels.cpu.program import Form
 from sealhost.kernels.cpu.single import Single
 from sealhost.kernels.formats import Format
-from sealhost.kernels.layouts import KINDS, Kind, activation_stride, packed_bytes
+from sealhost.kernels.layouts import (
+    KINDS,
+    NARROW,
+    WIDE,
+    WIDE_LOW,
+    WIDE_STEP,
+    WIDE_WHOLE,
+    Kind,
+    activation_stride,
+    packed_bytes,
+)
 from sealhost.kernels.reference.dequantise import dequantise
 from sealhost.kernels.reference.ops import quantise_activations
 
@@ -35,83 +46,100 @@ class Case:
         self.tile = arena.take(packed_bytes(self.kind, rows, width))
         pack(self.tensor, check_matrix(self.tensor, rows, width), self.tile)
         self.plain = (rng.normal(size=(COLUMNS, width)) * rng.uniform(0.1, 10, (COLUMNS, 1))).astype(np.float32)
-        self.acts = quantise_activations(self.plain)
-        self.stride = activation_stride(width)
-        self.records = arena.take(COLUMNS * self.stride).reshape(COLUMNS, -1)
-        blocks = self.records[:, : self.blocks * 48].reshape(COLUMNS, self.blocks, 48)
-        blocks[..., :32] = self.acts.values.view(np.uint8)
-        blocks[..., 32:36] = self.acts.scales[..., None].view(np.uint8)
-        weighted = self.acts.scales * self.acts.sums.astype(np.float32)
-        blocks[..., 36:40] = weighted[..., None].view(np.uint8)
-        blocks[..., 40:44] = self.acts.sums[..., None].view(np.uint8)
         self.lines = arena.take(2 * 16 * width)
         self.out = arena.take(COLUMNS * 64).view(np.float32).reshape(COLUMNS, 16)
+        self.stride, self.wide_stride = activation_stride(width), activation_stride(width, WIDE)
+        self.records = arena.take(COLUMNS * self.stride).reshape(COLUMNS, -1)
+        self.wide = arena.take(COLUMNS * self.wide_stride).reshape(COLUMNS, -1)
+        self.quantise()
 
-    def run(self, single, *, unpacked, first=0, count=COLUMNS):
+    def quantise(self):
+        """Fills the records of both widths; the low halves of the wide ones are random."""
+        self.acts = acts = quantise_activations(self.plain)
+        self.fill(self.records, NARROW, acts.values, acts.scales, acts.sums)
+        low = np.random.default_rng(8).integers(-127, 128, acts.values.shape, dtype=np.int8)
+        self.whole = acts.values.astype(np.int32) * WIDE_STEP + low
+        self.steps = acts.scales / np.float32(WIDE_STEP)
+        sums = self.whole.sum(axis=-1, dtype=np.int32)
+        blocks = self.fill(self.wide, WIDE, acts.values, self.steps, sums)
+        blocks[..., WIDE_LOW : WIDE_LOW + 32] = low.view(np.uint8)
+        ordered = self.whole.reshape(*self.whole.shape[:-1], 8, 4)[..., [0, 2, 1, 3]].astype(np.int16)
+        blocks[..., WIDE_WHOLE : WIDE_WHOLE + 64] = ordered.reshape(self.whole.shape).view(np.uint8)
+
+    def fill(self, area, record, values, scales, sums):
+        blocks = area[:, : self.blocks * record.size].reshape(COLUMNS, self.blocks, -1)
+        blocks[..., :32] = values.view(np.uint8)
+        facts = {record.scale: scales, record.weighted: scales * sums.astype(np.float32), record.sum: sums}
+        for at, fact in facts.items():
+            blocks[..., at : at + 4] = fact[..., None].view(np.uint8)
+        return blocks
+
+    def run(self, single, form, *, first=0, count=COLUMNS):
         tile, lines, out = address(self.tile), address(self.lines), address(self.out)
         self.out[:] = np.nan
-        if unpacked:
+        if form is Form.UNPACKED:
             single["unpack"](int(self.kind), tile, self.blocks, lines)
         plain = address(self.plain) + first * 4 * self.width
-        acts = address(self.records) + first * self.stride
-        args = (int(unpacked), acts, self.stride, plain, 4 * self.width, int(self.kind), self.blocks, count, out)
+        area, stride = (self.wide, self.wide_stride) if form is Form.WIDE else (self.records, self.stride)
+        acts = address(area) + first * stride
+        args = (int(form), acts, stride, plain, 4 * self.width, int(self.kind), self.blocks, count, out)
         single["columns"](tile, lines, *args)
         return self.out[:count].copy()
 
-    def expected(self):
+    def expected(self, form):
         weights = dequantise(self.tensor).astype(np.float64)
-        return (self.acts.real() if self.kind in QUANTISED else self.plain.astype(np.float64)) @ weights.T
+        if self.kind not in QUANTISED:
+            return self.plain.astype(np.float64) @ weights.T
+        if form is Form.WIDE:
+            return (self.whole * self.steps[..., None].astype(np.float64)).reshape(COLUMNS, -1) @ weights.T
+        return self.acts.real() @ weights.T
 
 
+@pytest.mark.parametrize("form", list(Form))
 @pytest.mark.parametrize("width", [32, 64, 576])
 @pytest.mark.parametrize("fmt", list(Format))
-def test_a_tile_times_columns_is_the_dequantised_product(versions, make_tensor, fmt, width):
+def test_a_tile_times_columns_is_the_dequantised_product(versions, make_tensor, fmt, width, form):
     case = Case(make_tensor, fmt, width)
-    exact = case.expected()
+    exact = case.expected(form)
     for single in versions.values():
-        got = case.run(single, unpacked=False)
-        assert np.abs(got - exact).max() <= 2e-6 * np.sqrt(width) * np.abs(exact).max()
+        assert np.abs(case.run(single, form) - exact).max() <= 2e-6 * np.sqrt(width) * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("fmt", list(Format))
 def test_all_versions_packed_or_not_agree_bit_for_bit(versions, make_tensor, fmt):
     case = Case(make_tensor, fmt, 288)
-    results = [case.run(single, unpacked=unpacked) for single in versions.values() for unpacked in (False, True)]
-    assert all(np.array_equal(results[0], other) for other in results[1:])
+    for forms in ((Form.PACKED, Form.UNPACKED), (Form.WIDE,)):
+        results = [case.run(single, form) for single in versions.values() for form in forms]
+        assert all(np.array_equal(results[0], other) for other in results[1:])
 
 
+@pytest.mark.parametrize("form", [Form.UNPACKED, Form.WIDE])
 @pytest.mark.parametrize("fmt", list(Format))
-def test_a_column_is_the_same_whatever_columns_stand_beside_it(versions, make_tensor, fmt):
+def test_a_column_is_the_same_whatever_columns_stand_beside_it(versions, make_tensor, fmt, form):
     case = Case(make_tensor, fmt, 160)
     for single in versions.values():
-        whole = case.run(single, unpacked=True)
+        whole = case.run(single, form)
         for count in (1, 2, 3, 4, 7, 8):
+            few = Form.PACKED if form is Form.UNPACKED and count <= 4 else form
             for first in (0, 5):
-                assert np.array_equal(
-                    case.run(single, unpacked=count > 4, first=first, count=count), whole[first : first + count]
-                )
+                assert np.array_equal(case.run(single, few, first=first, count=count), whole[first : first + count])
 
 
 @pytest.mark.parametrize("fmt", [Format.Q4_0, Format.Q4_1, Format.Q8_0])
 def test_the_largest_weights_times_the_largest_activations_do_not_overflow(versions, make_tensor, fmt):
     case = Case(make_tensor, fmt, 64)
-    data = case.tensor.data.copy().reshape(16, 2, -1)
-    data[..., -(16 if fmt is not Format.Q8_0 else 32) :] = 0xFF if fmt is not Format.Q8_0 else 0x80
-    tensor = type(case.tensor)("w", fmt, (16, 64), data.reshape(-1))
-    pack(tensor, case.kind, case.tile)
-    case.tensor = tensor
-    for sign in (1, -1):
-        case.plain[:] = sign
-        case.acts = quantise_activations(case.plain)
-        blocks = case.records[:, : case.blocks * 48].reshape(COLUMNS, case.blocks, 48)
-        blocks[..., :32] = case.acts.values.view(np.uint8)
-        blocks[..., 32:36] = case.acts.scales[..., None].view(np.uint8)
-        blocks[..., 36:40] = (case.acts.scales * case.acts.sums.astype(np.float32))[..., None].view(np.uint8)
-        blocks[..., 40:44] = case.acts.sums[..., None].view(np.uint8)
-        exact = case.expected()
-        for single in versions.values():
-            for unpacked in (False, True):
-                assert np.allclose(case.run(single, unpacked=unpacked), exact, rtol=1e-5)
+    for worst in (0x00, 0xFF, 0x80, 0x7F):
+        data = case.tensor.data.copy().reshape(16, 2, -1)
+        data[..., -(16 if fmt is not Format.Q8_0 else 32) :] = worst
+        case.tensor = type(case.tensor)("w", fmt, (16, 64), data.reshape(-1))
+        pack(case.tensor, case.kind, case.tile)
+        for sign in (1, -1):
+            case.plain[:] = sign
+            case.quantise()
+            for form in Form:
+                exact = case.expected(form)
+                for single in versions.values():
+                    assert np.allclose(case.run(single, form), exact, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("fmt", list(Format))
