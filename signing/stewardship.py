@@ -10,7 +10,6 @@ Example:
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from .durable import replace_file
 from .errors import Code, SealError
 from .keys import PUBLIC_SUFFIX, PublicKey, parse_public_key, public_key_of, write_new_file
 from .signed_text import REVOCATIONS_DOMAIN, TRUST_DOMAIN, SignedText
+from .state import Mark, check_newer
 from .strict_toml import parse_strict_toml
 from .trust import read_keys_folder
 from .trust_file import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+_REMEDY: Final = "fetch the current file; an older one may trust keys that were revoked since"
 EVERYTHING: Final = ("*",)
 _FILE_MODE: Final = 0o644
 _SHORTEST_ID: Final = 16
@@ -287,7 +288,7 @@ def rotate(keys_dir: Path, data: bytes, where: str) -> Path:
         new_list = Revocations.parse(data, old, where)
         if REVOCATIONS_FILE in files:
             before = Revocations.parse(files[REVOCATIONS_FILE], old)
-            check_newer(where, _mark(before), _mark(new_list))
+            check_newer(where, _mark(before), _mark(new_list), _REMEDY)
         replace_file(keys_dir / REVOCATIONS_FILE, data, mode=_FILE_MODE)
         return keys_dir / REVOCATIONS_FILE
     new = Policy.parse(data, where)
@@ -296,25 +297,11 @@ def rotate(keys_dir: Path, data: bytes, where: str) -> Path:
         if new.file.root is UNSET or new.file.name != old.file.name:
             problem = f"expected a policy {old.file.name} with a [root], got another"
             raise SealError(Code.UNTRUSTED, where, problem, "keep the name and the [root]; only its keys rotate")
-        check_newer(where, _mark(old), _mark(new))
+        check_newer(where, _mark(old), _mark(new), _REMEDY)
     _check_folder({**files, POLICY_FILE: data})
     replace_file(keys_dir / POLICY_FILE, data, mode=_FILE_MODE)
     return keys_dir / POLICY_FILE
 
 
-def _mark(document: Policy | Revocations) -> tuple[int, str]:
-    return document.file.version, hashlib.sha256(document.text.body).hexdigest()
-
-
-def check_newer(where: str, old: tuple[int, str], new: tuple[int, str]) -> None:
-    """Accepts by returning that a (version, digest) may follow another, or is the same.
-
-    Raises:
-        SealError: E_ROLLBACK, E_EQUIVOCATION.
-    """
-    if new[0] < old[0]:
-        problem = f"expected version {old[0]} or higher, got {new[0]}"
-        raise SealError(Code.ROLLBACK, where, problem, "fetch the current release; an older one may have known faults")
-    if new[0] == old[0] and new[1] != old[1]:
-        problem = f"expected sha256 {old[1][:16]} for version {new[0]}, got {new[1][:16]}"
-        raise SealError(Code.EQUIVOCATION, where, problem, "ask the publisher why one version has two contents")
+def _mark(document: Policy | Revocations) -> Mark:
+    return Mark(document.file.version, document.text.digest)

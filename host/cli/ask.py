@@ -18,7 +18,7 @@ from cyclopts import Parameter
 
 from ..errors import RequestError, UsageError
 from .opening import opened_bundle
-from .options import DEFAULTS, EngineOptions, Keys
+from .options import DEFAULTS, EngineOptions, Keys, StateFolder
 from .terminal import note, show, watched
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def run(  # noqa: PLR0913 — one parameter for each option of the command line
     seed: int | None = None,
     sampler: str | None = None,
     keys: Keys = None,
+    state: StateFolder = None,
     engine: EngineOptions = DEFAULTS,
 ) -> None:
     """Answer one prompt on the terminal.
@@ -62,10 +63,11 @@ def run(  # noqa: PLR0913 — one parameter for each option of the command line
         seed: Repeats an answer with a temperature above 0.
         sampler: Name of the bundle's sampler to use. [default: its first]
         keys: Folder with the trusted *.pub files; without it your own trust store.
+        state: Folder that remembers accepted versions; without it your own.
         engine: How the model runs.
     """
     text = _valid(sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if prompt == "-" else prompt)
-    with opened_bundle(bundle, keys, engine.config()) as (_, opened):
+    with opened_bundle(bundle, keys, state, engine.config()) as (_, opened):
         model = opened.served
         asking = Asking(max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler)
         conversation = [*_told(system), {"role": "user", "content": text}]
@@ -82,6 +84,7 @@ def chat(  # noqa: PLR0913 — see run
     seed: int | None = None,
     sampler: str | None = None,
     keys: Keys = None,
+    state: StateFolder = None,
     engine: EngineOptions = DEFAULTS,
 ) -> None:
     """Talk with a model; /clear forgets what was said, /exit, Ctrl-D or Ctrl-C ends it.
@@ -94,11 +97,12 @@ def chat(  # noqa: PLR0913 — see run
         seed: Repeats a conversation.
         sampler: Name of the bundle's sampler to use. [default: its first]
         keys: Folder with the trusted *.pub files; without it your own trust store.
+        state: Folder that remembers accepted versions; without it your own.
         engine: How the model runs.
     """
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401, PLC0415 — editing and history for input()
-    with opened_bundle(bundle, keys, engine.config()) as (_, opened):
+    with opened_bundle(bundle, keys, state, engine.config()) as (_, opened):
         model = opened.served
         asking = Asking(max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler)
         messages = _told(system)

@@ -23,7 +23,7 @@ from cyclopts import Parameter
 
 from ..errors import UsageError
 from .opening import opened_bundle
-from .options import DEFAULTS, EngineOptions, Json, Keys
+from .options import DEFAULTS, EngineOptions, Json, Keys, StateFolder
 from .terminal import note, watched
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Figure(NamedTuple):
     spread: float
 
 
-def bench(
+def bench(  # noqa: PLR0913 — one parameter for each option of the command line
     bundle: Path,
     /,
     *,
@@ -64,6 +64,7 @@ def bench(
     prompt_tokens: Annotated[list[int] | None, Parameter(negative="")] = None,
     decode_tokens: int = DECODE_TOKENS,
     keys: Keys = None,
+    state: StateFolder = None,
     engine: EngineOptions = DEFAULTS,
 ) -> None:
     """Measure prefill and decode speed of a bundle.
@@ -75,13 +76,14 @@ def bench(
         prompt_tokens: A prompt length to measure prefill with, besides 512. [default: 32, 128 and 2048]
         decode_tokens: Tokens of a decode measurement.
         keys: Folder with the trusted *.pub files; without it your own trust store.
+        state: Folder that remembers accepted versions; without it your own.
         engine: How the model runs.
     """
     if not 1 <= repeats <= MAX_REPEATS:
         raise UsageError("--repeats", f"expected 1 to {MAX_REPEATS}, got {repeats}", "choose another number")
     if decode_tokens < 2:
         raise UsageError("--decode-tokens", f"expected at least 2, got {decode_tokens}", "choose a larger number")
-    with opened_bundle(bundle, keys, engine.config()) as (host, opened):
+    with opened_bundle(bundle, keys, state, engine.config()) as (host, opened):
         lengths = _lengths(prompt_tokens, opened.served, decode_tokens)
         prefill, decode = _measure(opened.served, lengths, decode_tokens, repeats)
         facts = _facts(host, opened, prefill, decode, repeats)

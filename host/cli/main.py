@@ -44,6 +44,7 @@ _VERBS = {
     "sign": ("signing:sign", "Check a bundle and add your signature."),
     "verify": ("signing:verify", "Check a bundle's signature and every byte of it."),
     "inspect": ("signing:inspect", "Show what a bundle claims, without trusting it."),
+    "status": ("status:status", "Show whom this host believes and what it has accepted."),
     "trust": ("trust:app", "Say whom this host believes, and how far."),
 }
 

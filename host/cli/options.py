@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ...signing import DirectoryTrust
+from ...signing.state import State
 from ..config import (
     DEFAULT_KV_BYTES,
     DEFAULT_MAX_SEQUENCES,
@@ -16,9 +17,17 @@ from ..config import (
     MEBIBYTE,
     EngineConfig,
 )
-from .places import trust_store
+from .places import state_folder, trust_store
 
 Keys = Path | None
+StateFolder = Annotated[
+    Path | None,
+    Parameter(
+        name="--state",
+        env_var="SEALHOST_STATE",
+        help="Folder that remembers accepted versions; without it the user's own.",
+    ),
+]
 Json = Annotated[bool, Parameter(name="--json", negative="")]
 
 
@@ -67,3 +76,8 @@ def trust_in(keys: Path | None) -> DirectoryTrust:
         SealError: the folder cannot be trusted.
     """
     return DirectoryTrust(trust_store() if keys is None else keys)
+
+
+def state_in(folder: Path | None) -> State:
+    """The state that `--state` names, or the user's own."""
+    return State(state_folder() if folder is None else folder)

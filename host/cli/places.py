@@ -32,3 +32,8 @@ def cache_folder() -> Path:
 def trust_store() -> Path:
     """The user's own trust store, which `--keys` replaces."""
     return data_folder() / "keys"
+
+
+def state_folder() -> Path:
+    """What this user's hosts have accepted before, which `--state` replaces."""
+    return _base("XDG_STATE_HOME", ".local/state") / "state"

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from pathlib import Path  # noqa: TC003 — cyclopts reads annotations at run time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
@@ -22,7 +22,7 @@ from ...signing import verify
 from ...signing.errors import Code, SealhostError
 from ..config import usable_cores
 from ..errors import HostError, InternalError, UsageError
-from .options import DEFAULTS, EngineOptions, Keys, trust_in
+from .options import DEFAULTS, EngineOptions, Keys, StateFolder, state_in, trust_in
 from .terminal import note
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...signing import DirectoryTrust, TrustPolicy, VerifiedBundle
+    from ...signing.state import State
     from ..app import Host, Opened
     from ..config import EngineConfig
     from ..serving.server import Server
@@ -51,6 +52,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     *,
     plugin: Annotated[list[Path] | None, Parameter(negative="")] = None,
     keys: Keys = None,
+    state: StateFolder = None,
     host: str = "127.0.0.1",
     port: int = 8080,
     admin_port: int | None = None,
@@ -65,6 +67,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
         bundles: Directories of model bundles, each of another name.
         plugin: Directory of a plugin bundle whose samplers requests may name; may be given several times.
         keys: Folder with the trusted *.pub files; without it your own trust store.
+        state: Folder that remembers accepted versions; without it your own.
         host: Address to listen on.
         port: Port to listen on; 0 takes any free one.
         admin_port: Another port, for health checks alone. [default: none]
@@ -85,7 +88,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     with bind(host, port) as listener, contextlib.ExitStack() as admin:
         if admin_port is not None:
             admin_listener = admin.enter_context(bind(host, admin_port))
-        trust = trust_in(keys)
+        judges = Judges(trust_in(keys), state_in(state))
         _log_to_stderr()
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         note(f"listening on {address}; verifying and loading")
@@ -94,7 +97,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
         service = Service(Registry(), Workers(threads=usable_cores()))
         app = data_plane(service, keys=api_keys, origins=allow_origin or ())
         server = Server(app, service, grace=grace)
-        loading = Loading(bundles, plugin or [], trust, config, service, server, address)
+        loading = Loading(bundles, plugin or [], judges, config, service, server, address)
         loading.start()
         if admin_port is not None:
             admin.enter_context(in_background(Server(admin_plane(service), service, grace=0), admin_listener))
@@ -107,6 +110,13 @@ MAX_GRACE_S = 3600.0
 """Seconds: an hour is longer than any supervisor waits."""
 
 
+class Judges(NamedTuple):
+    """Who decides whether a bundle may run: who signed it, and what ran before."""
+
+    trust: DirectoryTrust
+    state: State
+
+
 class Loading:
     """The thread that verifies and loads, and what became of it."""
 
@@ -114,13 +124,14 @@ class Loading:
         self,
         bundles: Sequence[Path],
         plugins: Sequence[Path],
-        trust: DirectoryTrust,
+        judges: Judges,
         config: EngineConfig,
         service: Service,
         server: Server,
         address: str,
     ) -> None:
-        self._bundles, self._plugins, self._trust, self._config = bundles, plugins, trust, config
+        self._bundles, self._plugins, self._config = bundles, plugins, config
+        self._trust, self._state = judges
         self._service, self._server, self._address = service, server, address
         self._host: Host | None = None
         self._error: SealhostError | None = None
@@ -161,15 +172,19 @@ class Loading:
 
     def _load(self) -> None:
         plugins = verify_plugins(self._plugins, self._trust)
+        self._state.check(plugins, self._trust)
         opened: dict[str, Opened] = {}
         for root in self._bundles:
             bundle = verify(root, self._trust)
+            self._state.check([bundle], self._trust)
             if bundle.manifest.name in opened:
                 problem = f"expected bundles of distinct names, got two called {bundle.manifest.name}"
                 raise UsageError(str(root), problem, "serve one of them")
             one = self._running_host().open(bundle, plugins=plugins)
             opened[one.served.name] = one
             note(_loaded_line(one))
+        # all of them work and none is in use: the marks rise before the first request (signing/README.md, 11.4)
+        self._state.record([*plugins, *(one.bundle for one in opened.values())], self._trust)
         self._service.registry.publish([one.served for one in opened.values()])
         note(f"ready: {', '.join(opened)} on {self._address}/v1")
 

@@ -18,12 +18,11 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from ...signing import DirectoryTrust
 from ...signing import audit as audit_bundle
 from ...signing import inspect as inspect_bundle
 from .facts import answering, print_facts, say
+from .options import StateFolder, state_in, trust_in
 from .passphrase import read_passphrase
-from .places import trust_store
 from .progress import progress_bar
 
 app = App(name="signing", help="Make, sign, verify and look into bundles.")
@@ -172,6 +171,7 @@ def verify(
     /,
     *,
     keys: Keys = None,
+    state: StateFolder = None,
     full: Annotated[bool, Parameter(negative="", help="Also check the weights' flat digest.")] = False,
     json: Json = False,
 ) -> None:
@@ -180,13 +180,15 @@ def verify(
     Args:
         bundle: The bundle's directory.
         keys: Folder with the trusted *.pub files; without it your own trust store.
+        state: Folder that remembers accepted versions, which is read and not changed; without it your own.
         full: Also check the weights' flat digest, which takes one core some seconds per 10 GB.
         json: Print one JSON object.
     """
     with answering(as_json=json, verified=False):
-        trust = DirectoryTrust(keys if keys is not None else trust_store())
+        trust = trust_in(keys)
         with progress_bar("verifying") as progress:
             outcome = audit_bundle(bundle, trust, full=full, progress=progress)
+        state_in(state).check([outcome], trust)
         digests = {entry.path: entry.sha256 for entry in outcome.manifest.files}
         facts: dict[str, Any] = {
             "verified": True,

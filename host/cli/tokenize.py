@@ -20,7 +20,7 @@ from cyclopts import Parameter
 
 from ...signing.errors import Code
 from ..errors import HostError, UsageError
-from .options import Keys, trust_in
+from .options import Keys, state_in, trust_in
 from .terminal import note
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ def _decoded(data: bytes, where: str) -> str:
 def _of_bundle(root: Path, keys: Path | None, sandbox: Sandbox) -> TokenizerPlugin:
     from ...signing import verify  # noqa: PLC0415 — see above
 
-    bundle = verify(root, trust_in(keys))
+    trust = trust_in(keys)
+    bundle = verify(root, trust)
+    state_in(None).check([bundle], trust)  # an older tokenizer is an older release
     if bundle.weights is None:
         raise HostError(Code.USAGE, str(root), "expected a model bundle, got one of plugins", "name a model bundle")
     with contextlib.closing(bundle.weights):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from ...signing import Code, DirectoryTrust, SealError
+from ...signing import audit as audit_bundle
 from ...signing.keys import (
     is_encrypted,
     parse_private_key,
@@ -28,8 +29,10 @@ from ...signing.limits import MAX_TRUST_FILE_BYTES
 from ...signing.trust_file import Kind  # noqa: TC001 — cyclopts reads annotations at run time
 from ..errors import UsageError
 from .facts import answering, print_facts, say
+from .options import StateFolder, state_in, trust_in
 from .passphrase import read_passphrase
 from .places import trust_store
+from .progress import progress_bar
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -56,8 +59,7 @@ def list_keys(*, keys: Keys = None, json: Json = False) -> None:
     with answering(as_json=json):
         folder = keys if keys is not None else trust_store()
         trust = DirectoryTrust(folder)
-        facts: dict[str, Any] = {"keys_folder": str(folder), **_policy_facts(trust)}
-        facts["keys"] = [_key_facts(trust, key_id) for key_id in trust.keys]
+        facts: dict[str, Any] = {"keys_folder": str(folder), **trust_facts(trust)}
         if json:
             print_facts(facts, as_json=True)
             return
@@ -71,10 +73,12 @@ def list_keys(*, keys: Keys = None, json: Json = False) -> None:
             say(f"  {one['name']}: {one['threshold']} of {', '.join(one['keys'])} may sign {scope}")
 
 
-def _policy_facts(trust: DirectoryTrust) -> dict[str, Any]:
+def trust_facts(trust: DirectoryTrust) -> dict[str, Any]:
+    """What a keys folder says, for people and programs."""
     policy = trust.policy
+    keys = [_key_facts(trust, key_id) for key_id in trust.keys]
     if policy is None:
-        return {"policy": "every key may sign every bundle", "publishers": []}
+        return {"policy": "every key may sign every bundle", "publishers": [], "keys": keys}
     facts: dict[str, Any] = {
         "policy": policy.file.name,
         "version": policy.file.version,
@@ -92,6 +96,7 @@ def _policy_facts(trust: DirectoryTrust) -> dict[str, Any]:
         }
         for one in policy.file.publisher
     ]
+    facts["keys"] = keys
     return facts
 
 
@@ -224,6 +229,38 @@ def rotate(file: Path, /, *, keys: Keys = None, json: Json = False) -> None:
         folder = keys if keys is not None else trust_store()
         written = install(folder, _read(file), file.name)
         print_facts({"written": str(written)}, as_json=json)
+
+
+@app.command
+def accept_older(bundle: Path, /, *, keys: Keys = None, state: StateFolder = None, json: Json = False) -> None:
+    """Let exactly this older bundle run, until a newer version than the highest so far is accepted.
+
+    Args:
+        bundle: The bundle's directory; it is verified first.
+        keys: The keys folder; without it your own trust store.
+        state: Folder that remembers accepted versions; without it your own.
+        json: Print one JSON object.
+    """
+    with answering(as_json=json):
+        with progress_bar("verifying") as progress:
+            outcome = audit_bundle(bundle, trust_in(keys), progress=progress)
+        state_in(state).accept_older(outcome)
+        facts = {"name": outcome.manifest.name, "version": outcome.manifest.version, "digest": outcome.digest}
+        print_facts({"accepted": str(bundle), **facts}, as_json=json)
+
+
+@app.command
+def accept_clock(*, state: StateFolder = None, json: Json = False) -> None:
+    """Take the present time for right, though this host has seen a later one.
+
+    Args:
+        state: Folder that remembers the latest time; without it your own.
+        json: Print one JSON object.
+    """
+    with answering(as_json=json):
+        folder = state_in(state)
+        folder.accept_clock()
+        print_facts({"latest": folder.marks().latest, "state_folder": str(folder.folder)}, as_json=json)
 
 
 def _private_key(path: Path, descriptor: int | None) -> Ed25519PrivateKey:

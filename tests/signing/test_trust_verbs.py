@@ -259,6 +259,8 @@ BAD = {
     "a date that is none": (("add", "a.pub", "--not-after", "soon"), "E_USAGE", 2),
     "a glob with brackets": (("add", "a.pub", "--bundle", "[a]"), "E_PARSE", 1),
     "a name that steers a terminal": (("add", "a.pub", "--kind", "model", "--name", "\x1b[2J"), "E_PARSE", 1),
+    "a name that writes TOML": (("add", "a.pub", "--kind", "model", "--name", 'a"\nstatus = "retired'), "E_PARSE", 1),
+    "a file that is too long": (("sign", "long.toml", "--key", "a.key"), "E_PARSE", 1),
     "a threshold that cannot be met": (("add", "a.pub", "--threshold", "2"), "E_PARSE", 1),
     "a key that is unknown": (("revoke", "ghost"), "E_USAGE", 2),
     "a draft over an existing file": (("add", "a.pub", "--draft", "b.pub"), "E_USAGE", 2),
@@ -272,6 +274,7 @@ BAD = {
 def test_a_bad_change_is_one_refusal_and_no_change(desk, trust, seal_lab, words, code, exit_code) -> None:
     Path("bad.toml").write_text('schema = "sealhost revocations v1"\nnonsense = 1\n')
     Path("list.toml").write_text('schema = "sealhost revocations v1"\npolicy = "operator"\nversion = 1\n')
+    Path("long.toml").write_text("#" * 300_000)
     before = {path: path.read_bytes() for path in seal_lab.keys.iterdir()}
     error = trust(*words, code=exit_code)
     assert error["code"] == code, error

@@ -1,0 +1,364 @@
+"""What was accepted before is never lowered, forgotten or raced past (README chapter 11)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sealhost.signing import Code, DirectoryTrust, SealError
+from sealhost.signing.keys import public_key_of
+from sealhost.signing.signed_text import REVOCATIONS_DOMAIN, TRUST_DOMAIN, SignedText
+from sealhost.signing.state import Mark, Marks, State, encode
+
+FILES = sorted((Path(__file__).parent / "attacks" / "state").glob("*.toml"))
+CASES = {path.stem: tomllib.loads(path.read_text()) for path in FILES}
+NOW = 1_900_000_000
+
+
+@pytest.fixture
+def no_wait():
+    def give_up(*_: object) -> None:
+        raise AssertionError("still waiting after 20 seconds")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def release(version: int, digest: str = "a", name: str = "lab") -> Any:
+    """What was verified, as far as the state looks at it."""
+    return SimpleNamespace(manifest=SimpleNamespace(name=name, version=version), digest=digest * 64)
+
+
+def write_policy(case: dict[str, Any], lab) -> None:
+    """A trust.toml, with a root of the lab's own key and a revocation list where the case asks for them."""
+    key = public_key_of(lab.private_key)
+    window = "not_after = 2100-01-01T00:00:00Z\n" if case.get("window") else ""
+    root = '[root]\nkeys = ["lab"]\nthreshold = 1\n' if case.get("root") else ""
+    text = f"""schema = "sealhost trust v1"\nname = "fleet"\nversion = 2
+[[key]]\nname = "lab"\npublic = "{key.to_ssh().decode().strip()}"\n{window}
+[[publisher]]\nname = "lab"\nbundles = ["*"]\nkinds = ["model"]\nkeys = ["lab"]\n{root}"""
+    signed = SignedText(text.encode(), ()).signed_by(lab.private_key, key.key_id, TRUST_DOMAIN)
+    (lab.keys / "trust.toml").write_bytes(signed.encode() if root else text.encode())
+    if version := case.get("listed"):
+        body = f'schema = "sealhost revocations v1"\npolicy = "fleet"\nversion = {version}\n'.encode()
+        listed = SignedText(body, ()).signed_by(lab.private_key, key.key_id, REVOCATIONS_DOMAIN)
+        (lab.keys / "revoked.toml").write_bytes(listed.encode())
+
+
+def write_marks(case: dict[str, Any], folder: Path, same: dict[str, str]) -> None:
+    def marks(kind: str) -> dict[str, Mark]:
+        return {
+            name: Mark(version, same[kind] if letter == "same" else letter * 64)
+            for name, (version, letter) in case.get(kind, {}).items()
+        }
+
+    kinds = ("bundles", "accepted", "policies", "revocations")
+    data = encode(Marks(latest=case.get("latest", 0), **{kind: marks(kind) for kind in kinds}))
+    if body := case.get("body"):
+        data = b"sealhost state v1 " + hashlib.sha256(body.encode()).hexdigest().encode() + b"\n" + body.encode()
+    folder.mkdir(mode=0o700)
+    (folder / "state.json").write_bytes(data)
+
+
+def damage(kind: str, folder: Path) -> None:
+    file = folder / "state.json"
+    data = file.read_bytes()
+    aside = folder.parent / "aside"
+    if kind in {"symlink", "hard-link", "fifo", "folder", "remove"}:
+        file.rename(aside)
+    if kind.startswith("folder-"):
+        folder.rename(aside)
+    {
+        "flip": lambda: file.write_bytes(data[:-70] + bytes([data[-70] ^ 1]) + data[-69:]),
+        "flip-first": lambda: file.write_bytes(data[:30] + bytes([data[30] ^ 1]) + data[31:]),
+        "cut": lambda: file.write_bytes(data[:-2]),
+        "empty": lambda: file.write_bytes(b""),
+        "append": lambda: file.write_bytes(data + b"\n"),
+        "long": lambda: file.write_bytes(data + b" " * (1 << 20)),
+        "remove": lambda: None,
+        "symlink": lambda: file.symlink_to(aside),
+        "hard-link": lambda: file.hardlink_to(aside),
+        "fifo": lambda: os.mkfifo(file),
+        "folder": file.mkdir,
+        "folder-symlink": lambda: folder.symlink_to(aside),
+        "folder-file": lambda: folder.write_bytes(data),
+        "folder-dangling": lambda: folder.symlink_to(folder.parent / "nowhere"),
+        "world-writable": lambda: folder.chmod(0o707),
+    }[kind]()
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.usefixtures("no_wait")
+def test_the_state_decides_as_its_file_says(case: dict[str, Any], seal_lab, tmp_path) -> None:
+    folder = tmp_path / "state"
+    bundle = seal_lab.verify()
+    if case.get("root") or case.get("window"):
+        write_policy(case, seal_lab)
+    trust = DirectoryTrust(seal_lab.keys, clock=lambda: datetime(2026, 6, 1, tzinfo=UTC))
+    same = {"bundles": bundle.digest, "accepted": bundle.digest}
+    same |= {"policies": trust.policy.text.digest if trust.policy else ""}
+    write_marks(case, folder, same)
+    if kind := case.get("damage"):
+        damage(kind, folder)
+    state = State(folder, clock=lambda: case.get("now", NOW))
+    code, _, where = case["expect"].partition(" ")
+    if code == "ok":
+        state.check([bundle], trust)
+        state.record([bundle], trust)
+        state.check([bundle], trust)
+        return
+    before = snapshot(folder)
+    for act in (state.check, state.record):
+        with pytest.raises(SealError) as caught:
+            act([bundle], trust)
+        assert str(caught.value.code) in {code, *(["E_IO"] if act == state.record and "folder-" in str(kind) else [])}
+        assert caught.value.code is Code.IO or caught.value.exit_code == 4
+        assert where in caught.value.where
+        assert str(caught.value).isprintable()
+    assert snapshot(folder) == before
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """What stands in a folder; a refusal must leave it so."""
+    if folder.is_symlink() or folder.is_file():
+        return {}
+    return {path.name: path.read_bytes() if path.is_file() else b"" for path in folder.iterdir()}
+
+
+@pytest.fixture
+def plain_trust(seal_lab) -> DirectoryTrust:
+    return DirectoryTrust(seal_lab.keys)
+
+
+def test_checking_writes_nothing_and_recording_makes_the_folder(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "deep" / "state", clock=lambda: NOW)
+    state.check([release(3)], plain_trust)
+    assert not state.folder.exists()
+    state.record([release(3)], plain_trust)
+    assert state.marks() == Marks(latest=NOW, bundles={"lab": Mark(3, "a" * 64)})
+    assert state.folder.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in state.folder.iterdir()] == ["state.json"]
+    assert [path.name for path in state.folder.parent.iterdir()] == ["state"]
+
+
+def test_marks_rise_and_never_fall(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "state")
+    for version in (1, 4, 4, 7):
+        state.record([release(version)], plain_trust)
+    for version in (6, 1):
+        with pytest.raises(SealError, match="E_ROLLBACK lab: expected version 7 or higher, got"):
+            state.record([release(version)], plain_trust)
+    assert state.marks().bundles == {"lab": Mark(7, "a" * 64)}
+
+
+def test_one_refused_bundle_raises_no_mark_of_the_others(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(5)], plain_trust)
+    with pytest.raises(SealError):
+        state.record([release(9, name="new"), release(4)], plain_trust)
+    assert set(state.marks().bundles) == {"lab"}
+
+
+def test_an_operator_may_accept_exactly_one_older_bundle_and_it_is_logged(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "state", clock=lambda: NOW)
+    state.record([release(5)], plain_trust)
+    state.accept_older(release(3, "b"))
+    state.record([release(3, "b")], plain_trust)
+    state.record([release(5)], plain_trust)  # the mark itself still runs, and acceptance outlives it
+    state.check([release(3, "b")], plain_trust)
+    assert state.marks().bundles == {"lab": Mark(5, "a" * 64)}
+    for other in (release(3, "c"), release(4, "b")):
+        with pytest.raises(SealError, match="E_ROLLBACK"):
+            state.check([other], plain_trust)
+    (line,) = (state.folder / "log.jsonl").read_text().splitlines()
+    facts = {"action": "accept older", "name": "lab", "version": 3, "digest": "b" * 64, "mark": 5}
+    assert json.loads(line) == {"time": "2030-03-17T17:46:40Z", **facts}
+    state.record([release(6)], plain_trust)
+    with pytest.raises(SealError, match="E_ROLLBACK"):
+        state.check([release(3, "b")], plain_trust)
+
+
+@pytest.mark.parametrize(
+    ("bundle", "code"),
+    [
+        (release(5), Code.USAGE),
+        (release(5, "b"), Code.EQUIVOCATION),
+        (release(6), Code.USAGE),
+        (release(1, name="unknown"), Code.USAGE),
+    ],
+)
+def test_accepting_what_is_not_older_is_refused(tmp_path, plain_trust, bundle, code) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(5)], plain_trust)
+    before = snapshot(state.folder)
+    with pytest.raises(SealError) as caught:
+        state.accept_older(bundle)
+    assert caught.value.code is code
+    assert snapshot(state.folder) == before
+
+
+def test_the_clock_is_taken_back_only_by_an_operator(tmp_path, seal_lab) -> None:
+    write_policy({"window": True}, seal_lab)
+    trust = DirectoryTrust(seal_lab.keys)
+    times = [NOW]
+    state = State(tmp_path / "state", clock=lambda: times[0])
+    state.record([release(1)], trust)
+    times[0] -= 10_000
+    with pytest.raises(SealError, match="E_CLOCK"):
+        state.check([release(1)], trust)
+    state.accept_clock()
+    state.check([release(1)], trust)
+    assert "accept clock" in (state.folder / "log.jsonl").read_text()
+
+
+def test_what_the_root_signed_is_remembered_too(tmp_path, seal_lab) -> None:
+    write_policy({"root": True, "listed": 4}, seal_lab)
+    trust = DirectoryTrust(seal_lab.keys)
+    state = State(tmp_path / "state")
+    state.record([], trust)
+    marks = state.marks()
+    assert marks.policies == {"fleet": Mark(2, trust.policy.text.digest)}
+    assert marks.revocations == {"fleet": Mark(4, trust.revocations.text.digest)}
+
+
+def test_a_log_that_cannot_be_written_accepts_nothing(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(5)], plain_trust)
+    (state.folder / "log.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SealError) as caught:
+        state.accept_older(release(3))
+    assert caught.value.code is Code.IO
+    assert state.marks().accepted == {}
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_full_state_is_refused(tmp_path, plain_trust, monkeypatch) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(5)], plain_trust)
+    monkeypatch.setattr("sealhost.signing.state.limits.MAX_MANIFEST_BYTES", 400)
+    before = state.marks()
+    with pytest.raises(SealError, match=r"E_STATE .*full state"):
+        state.record([release(1, name="x" * 64)], plain_trust)
+    assert state.marks() == before
+
+
+def test_a_state_that_cannot_be_read_is_an_io_refusal(tmp_path, plain_trust, monkeypatch) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(5)], plain_trust)
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("sealhost.signing.source.os.read", fail)
+    with pytest.raises(SealError) as caught:
+        state.check([release(5)], plain_trust)
+    assert caught.value.code is Code.IO
+
+
+def test_a_folder_that_cannot_be_made_is_an_io_refusal(tmp_path, plain_trust) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SealError) as caught:
+        State(tmp_path / "file" / "state").record([release(5)], plain_trust)
+    assert caught.value.code is Code.IO
+
+
+CRASH = """
+import os, sys
+from pathlib import Path
+from types import SimpleNamespace
+from sealhost.signing import DirectoryTrust
+from sealhost.signing.state import State
+folder, keys, version, wanted, seen = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), 0
+def dying(real):
+    def call(*a, **k):
+        global seen
+        seen += 1
+        if seen == wanted:
+            os._exit(77)
+        result = real(*a, **k)
+        seen += 1
+        if seen == wanted:
+            os._exit(77)
+        return result
+    return call
+for name in ("fsync", "rename", "mkdir", "fchmod"):
+    setattr(os, name, dying(getattr(os, name)))
+bundle = SimpleNamespace(manifest=SimpleNamespace(name="lab", version=version), digest="a" * 64)
+State(folder).record([bundle], DirectoryTrust(keys))
+"""
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["the first write", "a later write"])
+def test_a_crash_at_any_point_leaves_the_old_state_or_the_new(tmp_path, seal_lab, plain_trust, first) -> None:
+    """Killed before or after each call that changes the disk; nothing but whole states is ever seen."""
+    outcomes = set()
+    for wanted in range(1, 40):
+        state = State(tmp_path / f"state{wanted}")
+        if not first:
+            state.record([release(1)], plain_trust)
+        arguments = [str(state.folder), str(seal_lab.keys), "2", str(wanted)]
+        ended = subprocess.run([sys.executable, "-c", CRASH, *arguments], check=False).returncode
+        found = state.marks().bundles.get("lab")
+        assert found in {None if first else Mark(1, "a" * 64), Mark(2, "a" * 64)}
+        outcomes.add((ended, found))
+        state.record([release(3)], plain_trust)  # and whoever comes next goes on
+        assert {path.name for path in state.folder.iterdir()} == {"state.json"}
+        if ended == 0:
+            break
+    assert ended == 0
+    assert len(outcomes) == 3  # killed before and after the rename, and not killed
+
+
+def test_two_updates_at_a_time_end_with_the_higher(tmp_path, plain_trust) -> None:
+    """Threads with a State each take the lock by descriptors of their own, as processes do."""
+    start = threading.Barrier(8)
+    refused = []
+
+    def update(version: int) -> None:
+        start.wait()
+        try:
+            State(tmp_path / "state").record([release(version), release(1, name=f"n{version}")], plain_trust)
+        except SealError as error:
+            refused.append((version, error.code))
+
+    threads = [threading.Thread(target=update, args=(version,)) for version in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    marks = State(tmp_path / "state").marks()
+    assert marks.bundles["lab"].version == 8
+    assert {code for _, code in refused} <= {Code.ROLLBACK}
+    won = set(range(1, 9)) - {version for version, _ in refused}
+    assert {f"n{version}" for version in won} == set(marks.bundles) - {"lab"}
+
+
+def test_who_waits_too_long_for_the_lock_is_told(tmp_path, plain_trust, monkeypatch) -> None:
+    import fcntl
+
+    state = State(tmp_path / "state")
+    state.record([release(1)], plain_trust)
+    monkeypatch.setattr("sealhost.signing.state.LOCK_PATIENCE_S", 0.05)
+    with contextlib.ExitStack() as stack:
+        descriptor = os.open(state.folder, os.O_RDONLY)
+        stack.callback(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(SealError, match=r"E_STATE .*another process holding it"):
+            state.record([release(2)], plain_trust)
+    state.record([release(2)], plain_trust)
