@@ -162,7 +162,9 @@ def trusted_keys(signatures: Mapping[str, SignatureFile], trust: TrustPolicy) ->
     if not keys:
         ids = ", ".join(sorted(key_id[:16] for key_id in claimed)[:3])
         problem = f"expected a signature by a trusted key, got signatures by {ids} only"
-        remedy = "compare the key id with the publisher's, and add its .pub file to the keys folder if you trust it"
+        remedy = (
+            "compare the key id with the publisher's, and add its .pub file by `sealhost trust add` if you trust it"
+        )
         raise SealError(Code.UNTRUSTED, next(iter(signatures)), problem, remedy)
     return keys
 

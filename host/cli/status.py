@@ -49,4 +49,4 @@ def status(*, keys: Keys = None, state: StateFolder = None, json: Json = False) 
         for name, mark in marks.bundles.items():
             older = marks.accepted.get(name)
             also = f", also version {older.version} with sha256 {older.digest[:16]}" if older is not None else ""
-            print_fact(name, f"version {mark.version}, sha256 {mark.digest}{also}")
+            print_fact("accepted", f"{name} version {mark.version}, sha256 {mark.digest}{also}")

@@ -1,4 +1,9 @@
-"""Every attack of attacks.toml is refused with its code, its exit code and the name of the file."""
+"""Every file of attacks/bundle is refused with its code, its exit code and the name of the file.
+
+`expect` is what verify() must answer and the file that the refusal must name; `do` names an operation below, the rest are
+its arguments. An operation that changes the manifest has the trusted publisher sign it again, so that only the rule in
+question can refuse.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +27,9 @@ from sealhost.signing.ed25519 import L, add, decode, multiply
 from sealhost.signing.keys import _SPKI_PREFIX, public_key_of, write_new_file
 from sealhost.signing.signature import SignatureFile, signed_message
 
-ATTACKS = tomllib.loads((Path(__file__).parent / "attacks.toml").read_text(encoding="utf-8"))["attack"]
-EXPECTED_KEYS = {"name", "do", "code", "where", "full", "unread"}
+FILES = sorted((Path(__file__).parent / "attacks" / "bundle").glob("*.toml"))
+ATTACKS = [tomllib.loads(path.read_text(encoding="utf-8")) for path in FILES]
+EXPECTED_KEYS = {"expect", "name", "do", "full", "unread"}
 POLICY = {"E_UNTRUSTED", "E_KEY", "E_PERM"}
 GENERATOR = bytes.fromhex("5866666666666666666666666666666666666666666666666666666666666666")
 ORDER_EIGHT = bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
@@ -54,6 +60,7 @@ def no_hang():
 @pytest.mark.usefixtures("no_hang")
 def test_an_attack_is_refused(attack: dict[str, Any], seal_lab, monkeypatch) -> None:
     arguments = {key: value for key, value in attack.items() if key not in EXPECTED_KEYS}
+    code, _, where = attack["expect"].partition(" ")
     OPERATIONS[attack["do"]](seal_lab, **arguments)
     opened = []
     real_open = os.open
@@ -62,9 +69,9 @@ def test_an_attack_is_refused(attack: dict[str, Any], seal_lab, monkeypatch) -> 
         with pytest.raises(SealError) as caught:
             check(seal_lab.root, DirectoryTrust(seal_lab.keys), full=attack.get("full", False))
         error = caught.value
-        assert str(error.code) == attack["code"], str(error)
-        assert error.exit_code == exit_code_of(attack["code"])
-        assert error.where.removeprefix(f"{seal_lab.root.parent}/").startswith(attack["where"]), error.where
+        assert str(error.code) == code, str(error)
+        assert error.exit_code == exit_code_of(code)
+        assert error.where.removeprefix(f"{seal_lab.root.parent}/").startswith(where), error.where
         assert str(error).isprintable()
         assert error.problem
         assert error.remedy
@@ -76,6 +83,7 @@ def test_an_attack_is_refused(attack: dict[str, Any], seal_lab, monkeypatch) -> 
 def test_the_attack_table_is_large_and_without_repetitions() -> None:
     names = [attack["name"] for attack in ATTACKS]
     assert len(set(names)) == len(names) >= 60
+    assert all(path.read_text(encoding="utf-8").startswith("expect = ") for path in FILES)
     assert {attack["do"] for attack in ATTACKS} == set(OPERATIONS)
 
 
@@ -466,4 +474,4 @@ OPERATIONS = {
 
 
 def test_every_code_of_an_attack_is_a_stable_code() -> None:
-    assert {attack["code"] for attack in ATTACKS} <= {str(code) for code in Code}
+    assert {attack["expect"].split()[0] for attack in ATTACKS} <= {str(code) for code in Code}

@@ -93,7 +93,7 @@ def test_a_person_sees_the_status(desk, capsys) -> None:
     said = capsys.readouterr().out
     assert "every key may sign every bundle" in said
     assert "1 that count, of 1" in said
-    assert "version 4, sha256" in said
+    assert "accepted        lab version 4, sha256" in said
     assert "also version 3 with sha256" in said
 
 
