@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import KernelError
 from ..layouts import ALIGNMENT, round_up
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ class Arena:
 
 
 def _map(size: int) -> NDArray[np.uint8]:
-    area = mmap.mmap(-1, round_up(size, HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        area = mmap.mmap(-1, round_up(size, HUGE_PAGE), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError, ValueError) as error:
+        raise KernelError(f"expected room for {size} bytes of memory, got: {error}; ask for fewer KV blocks") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         area.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(area, np.uint8)

@@ -13,7 +13,11 @@ from .sync import available_threads
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..backend import DecoderSpec
+    from ..backend import Backend, DecoderSpec
+
+    def _fits(backend: CpuBackend) -> Backend:
+        """The type checker refuses this when the Protocol is not kept."""
+        return backend
 
 
 def default_threads() -> int:

@@ -26,7 +26,7 @@ from .kernelset import (
     swiglu_quantise,
     unpack,
 )
-from .program import CHUNK, SMALL, STRIP
+from .program import CHUNK, FEW_COLUMNS, SMALL, STRIP
 
 
 @function
@@ -124,7 +124,7 @@ def multiply(
 @function
 def form_of(matrix: int, tile: int, count: int, lines: int) -> int:
     """Unpacks a tile for many columns; says in which form it is to be multiplied."""
-    if count <= SMALL:
+    if count <= FEW_COLUMNS:
         return w.PACKED
     data = load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
     unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines)

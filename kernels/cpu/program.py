@@ -122,8 +122,10 @@ class Layer(IntEnum):
     END = 4 * WORD + 7 * Matrix.END
 
 
-SMALL = 4
+SMALL = 8
 """Tokens up to which each thread norms and quantises for itself: cheaper than a barrier."""
+FEW_COLUMNS = 12
+"""Columns of a product up to which a packed tile is read directly: unpacking it would not pay."""
 CHUNK = 128
 """Columns of one task in a matrix product: their activations stay in the second-level cache."""
 STRIP = 16

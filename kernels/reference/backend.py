@@ -23,10 +23,15 @@ from .ops import paged_attention, quantise_activations, rms_norm, rope, swiglu
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..backend import DecoderSpec, Tensor
+    from ..backend import Backend, DecoderSpec, Tensor
     from ..batch import StepBatch
 
     Real = NDArray[np.floating]
+
+    def _fits(backend: ReferenceBackend) -> Backend:
+        """The type checker refuses this when the Protocol is not kept."""
+        return backend
+
 
 _GLOBAL = (Role.EMBEDDING, Role.OUTPUT, Role.OUTPUT_NORM)
 _QUANTISED = (Format.Q4_0, Format.Q4_1, Format.Q8_0)

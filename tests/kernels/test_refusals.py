@@ -143,6 +143,14 @@ def test_a_second_head_beside_a_tied_one_is_refused(cpu, tiny_spec, make_tensor)
         cpu.builder(tiny_spec, threads=1).put(Role.OUTPUT, None, make_tensor(np.zeros((203, 64)), Format.Q4_1))
 
 
+def test_a_cache_larger_than_memory_is_refused_in_words(cpu, tiny_spec, model_tensors):
+    builder = cpu.builder(tiny_spec, threads=1)
+    for role, layer, tensor in model_tensors(tiny_spec, Format.Q4_1):
+        builder.put(role, layer, tensor)
+    with pytest.raises(KernelError, match="bytes of memory"):
+        builder.finish(kv_blocks=1 << 50, max_tokens=1, max_sequences=1)
+
+
 @pytest.mark.parametrize("room", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
 def test_room_for_nothing_is_refused(cpu, tiny_spec, model_tensors, room):
     builder = cpu.builder(tiny_spec, threads=1)
