@@ -122,13 +122,13 @@ def multiply(
 
 
 @function
-def form_of(matrix: int, tile: int, count: int, lines: int) -> int:
+def form_of(matrix: int, tile: int, count: int, lines: int, wide: int) -> int:
     """Unpacks a tile for many columns; says in which form it is to be multiplied."""
     if count <= FEW_COLUMNS:
-        return w.PACKED
+        return w.WIDE if wide else w.PACKED
     data = load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
     unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines)
-    return w.UNPACKED
+    return w.WIDE_UNPACKED if wide else w.UNPACKED
 
 
 @function
@@ -150,7 +150,7 @@ def product(
     """One tile times one chunk of n columns: put into float32 rows when the activations are wide, else added there."""
     lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
     first, end = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
-    form = w.WIDE if wide else form_of(matrix, tile, end - first, lines)
+    form = form_of(matrix, tile, end - first, lines, wide)
     rows = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
     to = x + LINE * tile
     while first < end:
@@ -242,7 +242,7 @@ def gated(context: int, local: int, layer: int, unit: int, first: int, end: int,
     form = w.PACKED
     for part in range(4):
         matrix = layer + (w.l_gate if part < 2 else w.l_up)
-        form = form_of(matrix, 2 * unit + part % 2, end - first, lines + part * tile_lines)
+        form = form_of(matrix, 2 * unit + part % 2, end - first, lines + part * tile_lines, False)
     hidden_stride, plain_hidden = load(context + w.c_hid_stride), load(context + w.c_hid_plain)
     while first < end:
         count = min(STRIP, end - first)

@@ -42,6 +42,9 @@ def product_library(dot: Dot) -> Library:
             library.native(_packed(kind, count), tile_kernel(dot, kind, count, unpacked=False))
         for count in WIDE_COLUMNS[kind]:
             library.native(_wide(kind, count), tile_kernel(dot, kind, count, unpacked=False, record=WIDE))
+        if kind is not Kind.Q8_0:
+            body = tile_kernel(dot, kind, dot.columns // 2, unpacked=True, record=WIDE)
+            library.native(_wide_unpacked(kind), body)
         library.native(_unpacked(kind), tile_kernel(dot, kind, dot.columns, unpacked=True))
         library.native(f"unpack_{kind.name}", unpack_kernel(dot, kind))
     for kind in DENSE:
@@ -61,6 +64,10 @@ def _packed(kind: Kind, count: int) -> str:
 
 def _wide(kind: Kind, count: int) -> str:
     return f"wide_{kind.name}_{count}"
+
+
+def _wide_unpacked(kind: Kind) -> str:
+    return f"wide_unpacked_{kind.name}"
 
 
 def _unpacked(kind: Kind) -> str:
@@ -92,10 +99,13 @@ def _columns(library: Library, dot: Dot) -> Callable[..., None]:
 
         def quantised(member: Kind) -> None:
             packed = [(count, _packed(member, count)) for count in range(PACKED_COLUMNS, 0, -1)]
+            wide = [(count, _wide(member, count)) for count in WIDE_COLUMNS[member]]
+            spread = [] if member is Kind.Q8_0 else [(dot.columns // 2, _wide_unpacked(member))]
             plans = {
                 Form.PACKED: packed,
                 Form.UNPACKED: [(dot.columns, _unpacked(member)), *packed],
-                Form.WIDE: [(count, _wide(member, count)) for count in WIDE_COLUMNS[member]],
+                Form.WIDE: wide,
+                Form.WIDE_UNPACKED: [*spread, *wide],
             }
             for which, plan in plans.items():
                 with k.b.if_then(k.b.icmp_signed("==", form, k.i64(which))):

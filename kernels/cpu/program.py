@@ -140,11 +140,12 @@ PARTIAL_HEADER = 64
 
 
 class Form(IntEnum):
-    """What a product multiplies: a packed tile, an unpacked one, or a packed one with 16-bit activations."""
+    """What a product multiplies: a packed or an unpacked tile, with activations of 8 or (wide) 16 bits."""
 
     PACKED = 0
     UNPACKED = 1
     WIDE = 2
+    WIDE_UNPACKED = 3
 
 
 class Fault(IntEnum):

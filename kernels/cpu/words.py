@@ -11,7 +11,7 @@ from .program import Context, Fault, Form, Layer, Matrix
 _C = {member.name: int(member) for member in Context}
 m_kind, m_rows, m_blocks, m_tiles, m_tile_bytes, m_data = (int(member) for member in list(Matrix)[:6])
 ROW_BYTES = 4 * BLOCK
-PACKED, UNPACKED, WIDE = (int(form) for form in Form)
+PACKED, UNPACKED, WIDE, WIDE_UNPACKED = (int(form) for form in Form)
 
 c_sync, c_threads, c_layer_count, c_layers = _C["SYNC"], _C["THREADS"], _C["LAYER_COUNT"], _C["LAYERS"]
 c_dim, c_attention, c_hidden = _C["DIM_BLOCKS"], _C["ATTENTION_BLOCKS"], _C["HIDDEN_BLOCKS"]
