@@ -75,18 +75,21 @@ class ActRecord:
 
 NARROW = ActRecord(size=48, scale=32, weighted=36, sum=40)
 """int8[32], then scale, weighted, sum."""
-WIDE = ActRecord(size=144, scale=128, weighted=132, sum=136)
-"""16-bit values twice: as int8[32] high and int8[32] low, value = WIDE_STEP * high + low, and as int16[32] in the order
-0 2 1 3 of each four; then scale, weighted, sum."""
-WIDE_LOW, WIDE_WHOLE = 32, 64
-"""Offsets of the low bytes and of the int16 values."""
+WIDE = ActRecord(size=80, scale=64, weighted=68, sum=72)
+"""16 bits as int8[32] high and int8[32] low, value = WIDE_STEP * high + low; then scale, weighted, sum. After the row's
+records the same values follow as int16, in the order 0 2 1 3 of each four."""
+WIDE_LOW = 32
+"""Offset of the low bytes."""
+WIDE_WHOLE_BYTES = 2 * BLOCK
+"""Bytes of a block in the int16 form."""
 WIDE_STEP = 254
 """Low steps in a high one: what is left of a value is at most half a high step, so 127 low ones."""
 
 
 def activation_stride(width: int, record: ActRecord = NARROW) -> int:
     """Bytes of one quantised activation row of this many elements."""
-    return round_up(width // BLOCK * record.size, ALIGNMENT)
+    whole = WIDE_WHOLE_BYTES if record is WIDE else 0
+    return round_up(width // BLOCK * (record.size + whole), ALIGNMENT)
 
 
 def tiles(rows: int) -> int:

@@ -21,7 +21,7 @@ from ..layouts import (
     WIDE,
     WIDE_LOW,
     WIDE_STEP,
-    WIDE_WHOLE,
+    WIDE_WHOLE_BYTES,
     ZERO_POINT,
     ActRecord,
     Kind,
@@ -72,8 +72,8 @@ def _steps(k: Emit, value: Any, inverse: Any) -> Any:
     return k.b.fptosi(steps, WHOLE)
 
 
-def _quantise_block(k: Emit, values: list[Any], to: Any, record: ActRecord) -> None:
-    """Writes one record of 32 values.
+def _quantise_block(k: Emit, values: list[Any], to: Any, record: ActRecord, both: Any = None) -> None:
+    """Writes one record of 32 values; a wide one also in its int16 form, to `both`.
 
     The largest magnitude is found on the bits as integers, where NaN is above infinity: NaN in gives a NaN scale out.
     """
@@ -90,7 +90,7 @@ def _quantise_block(k: Emit, values: list[Any], to: Any, record: ActRecord) -> N
         k.store(k.at(to, part * LANES), k.b.trunc(high, vector(I8, LANES)))
     whole = highs
     if record is WIDE:
-        whole = _quantise_rest(k, values, highs, to, scale, k.b.fmul(inverse, k.f32(WIDE_STEP)))
+        whole = _quantise_rest(k, values, highs, (to, both), scale, k.b.fmul(inverse, k.f32(WIDE_STEP)))
         scale = k.b.fdiv(scale, k.f32(WIDE_STEP))
     total = whole[0]
     for part in whole[1:]:
@@ -101,16 +101,18 @@ def _quantise_block(k: Emit, values: list[Any], to: Any, record: ActRecord) -> N
     k.store(k.at(to, record.sum), count)
 
 
-def _quantise_rest(k: Emit, values: list[Any], highs: list[Any], to: Any, scale: Any, fine: Any) -> list[Any]:
+def _quantise_rest(
+    k: Emit, values: list[Any], highs: list[Any], to: tuple[Any, Any], scale: Any, fine: Any
+) -> list[Any]:
     """Writes what the high bytes round away, and both together; returns those."""
-    whole = []
+    whole, (record, both_at) = [], to
     for part, (value, high) in enumerate(zip(values, highs, strict=True)):
         rest = k.fma(k.b.fneg(k.b.sitofp(high, REAL)), k.splat(scale, LANES), value)
         low = _steps(k, rest, fine)
-        k.store(k.at(to, WIDE_LOW + part * LANES), k.b.trunc(low, vector(I8, LANES)))
+        k.store(k.at(record, WIDE_LOW + part * LANES), k.b.trunc(low, vector(I8, LANES)))
         both = k.b.add(k.b.mul(high, k.all(WHOLE, WIDE_STEP)), low)
         ordered = k.shuffle(both, both, [0, 2, 1, 3, 4, 6, 5, 7])
-        k.store(k.at(to, WIDE_WHOLE + 2 * part * LANES), k.b.trunc(ordered, vector(I16, LANES)))
+        k.store(k.at(both_at, 2 * part * LANES), k.b.trunc(ordered, vector(I16, LANES)))
         whole.append(both)
     return whole
 
@@ -124,7 +126,8 @@ def _quantise_row(
         with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
             for part, value in enumerate(row):
                 k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
-        _quantise_block(k, row, k.at(act, k.times(block, record.size)), record)
+        both = k.at(act, k.times(blocks, record.size), k.times(block, WIDE_WHOLE_BYTES))
+        _quantise_block(k, row, k.at(act, k.times(block, record.size)), record, both)
 
 
 def _block_of(k: Emit, base: Any, block: Any) -> list[Any]:

@@ -23,7 +23,7 @@ from ..layouts import (
     WIDE,
     WIDE_LOW,
     WIDE_STEP,
-    WIDE_WHOLE,
+    WIDE_WHOLE_BYTES,
     ZERO_POINT,
     ActRecord,
     Kind,
@@ -120,7 +120,8 @@ def tile_kernel(
                 for line in range(RECORD_BYTES[kind] // LINE):
                     k.prefetch(k.at(weights, PREFETCH_BYTES + line * LINE))
             if record is WIDE and kind is Kind.Q8_0 and isinstance(dot, Avx2):
-                totals = _whole_sums(k, dot, reader, here)
+                skip = k.at(k.times(blocks, record.size), k.times(block, WIDE_WHOLE_BYTES))
+                totals = _whole_sums(k, dot, reader, [k.at(base, skip) for base in bases])
             else:
                 totals = _block_sums(k, dot, reader, here, SIDES if record is WIDE else ((0, 1),))
             for part in parts:
@@ -191,7 +192,7 @@ def _whole_sums(k: Emit, dot: Avx2, reader: _Reader, columns: list[Any]) -> list
             step = k.at(k.times(outer, inner), line)
             raw = reader.raw(step, 0)
             for base, slots in zip(columns, sums, strict=True):
-                at = k.at(base, k.times(step, 8), WIDE_WHOLE)
+                at = k.at(base, k.times(step, 8))
                 even, odd = k.load(at, I32), k.load(k.at(at, 4), I32)
                 for part in parts:
                     k.set(slots[part], dot.accumulate_whole(k, k.get(slots[part]), raw[part], even, odd))

@@ -10,7 +10,7 @@ from sealhost.kernels.cpu.emit import Emit
 from sealhost.kernels.cpu.kernelset import SHARED
 from sealhost.kernels.cpu.native import Library
 from sealhost.kernels.cpu.single import Single
-from sealhost.kernels.layouts import WIDE, WIDE_LOW, WIDE_STEP, WIDE_WHOLE, activation_stride
+from sealhost.kernels.layouts import WIDE, WIDE_LOW, WIDE_STEP, activation_stride
 from sealhost.kernels.reference import ops
 
 
@@ -100,7 +100,7 @@ def test_wide_activations_hold_sixteen_bits_in_both_their_forms(kernels):
     exact = ops.rms_norm(x.astype(np.float64), 1.0, 0.0).reshape(-1, 32)
     blocks = area[: 18 * WIDE.size].reshape(18, -1)
     high, low = (blocks[:, at : at + 32].view(np.int8).astype(np.int32) for at in (0, WIDE_LOW))
-    whole = blocks[:, WIDE_WHOLE : WIDE_WHOLE + 64].copy().view(np.int16).reshape(18, 8, 4)[..., [0, 2, 1, 3]]
+    whole = area[18 * WIDE.size : 18 * (WIDE.size + 64)].view(np.int16).reshape(18, 8, 4)[..., [0, 2, 1, 3]]
     assert np.array_equal(whole.reshape(18, 32), WIDE_STEP * high + low)
     scales, weighted = blocks[:, WIDE.scale : WIDE.sum].copy().view(np.float32).T
     sums = blocks[:, WIDE.sum : WIDE.sum + 4].copy().view(np.int32)[:, 0]

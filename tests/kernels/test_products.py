@@ -18,7 +18,6 @@ from sealhost.kernels.layouts import (
     WIDE,
     WIDE_LOW,
     WIDE_STEP,
-    WIDE_WHOLE,
     Kind,
     activation_stride,
     packed_bytes,
@@ -64,7 +63,9 @@ class Case:
         blocks = self.fill(self.wide, WIDE, acts.values, self.steps, sums)
         blocks[..., WIDE_LOW : WIDE_LOW + 32] = low.view(np.uint8)
         ordered = self.whole.reshape(*self.whole.shape[:-1], 8, 4)[..., [0, 2, 1, 3]].astype(np.int16)
-        blocks[..., WIDE_WHOLE : WIDE_WHOLE + 64] = ordered.reshape(self.whole.shape).view(np.uint8)
+        start = self.blocks * WIDE.size
+        whole = self.wide[:, start : start + self.blocks * 64].reshape(COLUMNS, self.blocks, 64)
+        whole[:] = ordered.reshape(self.whole.shape).view(np.uint8)
 
     def fill(self, area, record, values, scales, sums):
         blocks = area[:, : self.blocks * record.size].reshape(COLUMNS, self.blocks, -1)
