@@ -25,6 +25,15 @@ WEIGHTS_BYTES = (4 << 20) + 1000
 """Two chunks, the second a short one."""
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves long and heavy tests out unless `-m` asks for them (rule 3 of tests/README.md)."""
+    asked = config.option.markexpr
+    left_out = [item for item in items for kind in ("soak", "oracle") if kind in item.keywords and kind not in asked]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @dataclass
 class SealLab:
     """A bundle directory and a keys folder that a test may damage."""
