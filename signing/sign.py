@@ -18,7 +18,8 @@ from .errors import Code, SealError
 from .keys import public_key_of, write_new_file
 from .limits import MAX_MANIFEST_BYTES
 from .manifest import parse_manifest
-from .paths import MANIFEST, SIGNATURE, SIGNATURES
+from .oms import model_signature
+from .paths import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES
 from .signature import SignatureFile, signed_message
 from .source import Source
 from .verify import read_signatures
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
@@ -46,7 +48,11 @@ class Signed:
 
 
 def sign_bundle(
-    root: Path, private_key: Ed25519PrivateKey, *, progress: Callable[[int, int], None] | None = None
+    root: Path,
+    private_key: Ed25519PrivateKey,
+    *,
+    oms_key: EllipticCurvePrivateKey | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Signed:
     """Checks a bundle completely, as a verifier would, and adds a signature to it.
 
@@ -56,26 +62,36 @@ def sign_bundle(
     Args:
         root: The bundle's directory.
         private_key: The signer's key.
+        oms_key: Also write `model.sig` with this key, for verifiers of the OpenSSF format.
         progress: Called with bytes done and bytes in all.
 
     Raises:
-        SealError: What a verifier would say to the bundle; E_SIG if it bears a stale signature by this key; E_IO.
+        SealError: What a verifier would say to the bundle; E_SIG if it bears a stale signature by this key; E_USAGE if
+            a `model.sig` is asked for and one is there; E_IO.
     """
     key = public_key_of(private_key)
     with Source(root) as source:
+        if oms_key is not None and FOREIGN_SIGNATURE in source.names(""):
+            problem = "expected a path that is free, got an existing signature"
+            raise SealError(Code.USAGE, FOREIGN_SIGNATURE, problem, "remove it if it is yours; nothing was overwritten")
         data = source.read(MANIFEST, MAX_MANIFEST_BYTES)
         manifest = parse_manifest(data)
         present = _present_signatures(source)
         check_content(source, manifest, keep_weights=False, full=True, progress=progress)
     digest = hashlib.sha256(data)
     message = signed_message(digest.digest())
+    signed = None
     for path, signature in present.items():
         if signature.key_id == key.key_id:
             key.verify(signature.signature, message, path)
-            return Signed(path, key.key_id, digest.hexdigest())
-    path = f"{SIGNATURES}/{key.key_id}.sig" if SIGNATURE in present else SIGNATURE
-    _place(root, path, SignatureFile(key.key_id, private_key.sign(message)).encode())
-    return Signed(path, key.key_id, digest.hexdigest())
+            signed = Signed(path, key.key_id, digest.hexdigest())
+    if signed is None:
+        path = f"{SIGNATURES}/{key.key_id}.sig" if SIGNATURE in present else SIGNATURE
+        _place(root, path, SignatureFile(key.key_id, private_key.sign(message)).encode())
+        signed = Signed(path, key.key_id, digest.hexdigest())
+    if oms_key is not None:
+        _place(root, FOREIGN_SIGNATURE, model_signature(manifest, data, oms_key))
+    return signed
 
 
 def _present_signatures(source: Source) -> dict[str, SignatureFile]:

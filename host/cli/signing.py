@@ -137,13 +137,22 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
 
 
 @app.command
-def sign(bundle: Path, /, *, key: Path, passphrase_fd: PassphraseFd = None, json: Json = False) -> None:
+def sign(
+    bundle: Path,
+    /,
+    *,
+    key: Path,
+    oms_key: Path | None = None,
+    passphrase_fd: PassphraseFd = None,
+    json: Json = False,
+) -> None:
     """Check a bundle as a verifier would, then add your signature.
 
     Args:
         bundle: The bundle's directory.
         key: Private key, as keygen wrote it.
-        passphrase_fd: Descriptor with the passphrase; else SEALHOST_PASSPHRASE, else you are asked.
+        oms_key: Private key on P-256, P-384 or P-521: also write model.sig for verifiers of OpenSSF Model Signing.
+        passphrase_fd: Descriptor with the passphrase of --key; else SEALHOST_PASSPHRASE, else you are asked.
         json: Print one JSON object.
     """
     from ...signing.keys import (  # noqa: PLC0415 — only verbs that handle private keys load this
@@ -151,6 +160,7 @@ def sign(bundle: Path, /, *, key: Path, passphrase_fd: PassphraseFd = None, json
         parse_private_key,
         read_private_key_file,
     )
+    from ...signing.oms import parse_oms_key  # noqa: PLC0415 — see above
     from ...signing.sign import sign_bundle  # noqa: PLC0415 — see above
 
     with answering(as_json=json):
@@ -159,9 +169,15 @@ def sign(bundle: Path, /, *, key: Path, passphrase_fd: PassphraseFd = None, json
         if is_encrypted(data):
             passphrase = read_passphrase(key.name, descriptor=passphrase_fd, confirm=False)
         private_key = parse_private_key(data, passphrase, key.name)
+        other_key = None
+        if oms_key is not None:
+            data = read_private_key_file(oms_key)
+            passphrase = read_passphrase(oms_key.name, descriptor=None, confirm=False) if is_encrypted(data) else None
+            other_key = parse_oms_key(data, passphrase, oms_key.name)
         with progress_bar("checking") as progress:
-            signed = sign_bundle(bundle, private_key, progress=progress)
+            signed = sign_bundle(bundle, private_key, oms_key=other_key, progress=progress)
         facts = {"bundle": str(bundle), "signature": signed.path, "key_id": signed.key_id, "digest": signed.digest}
+        facts |= {"model_signature": "model.sig"} if other_key is not None else {}
         print_facts(facts, as_json=json)
 
 
