@@ -70,7 +70,8 @@ def processed(
     logits: NDArray[np.float32], params: SamplingParams, history: NDArray[np.uint32], prompt_length: int
 ) -> NDArray[np.float64]:
     """The logits after bias and penalties. Shape: as `logits`, float64; -inf where NaN."""
-    scores = logits.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
+        scores = logits.astype(np.float64)
     np.nan_to_num(scores, copy=False, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
     for token, bias in params.logit_bias:
         scores[token] = scores[token] + float(np.float32(bias)) if bias > -np.inf else -np.inf
