@@ -45,6 +45,7 @@ _VERBS = {
     "verify": ("signing:verify", "Check a bundle's signature and every byte of it."),
     "inspect": ("signing:inspect", "Show what a bundle claims, without trusting it."),
     "status": ("status:status", "Show whom this host believes and what it has accepted."),
+    "plugin": ("plugin:app", "Make, build, check, test, measure and pack a plugin."),
     "trust": ("trust:app", "Say whom this host believes, and how far."),
 }
 

@@ -1,0 +1,132 @@
+"""Compiles an author's folder with the compiler of its language.
+
+    module = build_plugin(Path("my-sampler"))     # my-sampler/plugin.wasm
+
+* The language is that of the one source `plugin.*` (in C: of all `*.c`).
+* The module's memory is what `plugin.toml` asks for, minimum and maximum alike (clause 1.2 of plugins/README.md).
+* The bytes depend on sources, declaration and compiler alone. The old module stays until the new one is there.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...plugins.build import FLAGS, STACK_BYTES
+from ...signing import Code, SealError
+from ..errors import UsageError
+from .plugin_folder import MODULE, declared_memory
+from .plugin_new import sdk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ZIGLANG = "0.17.1"
+"""The release that the templates and the reference guests are written for; it compiles C and Zig."""
+
+ZIG = (sys.executable, "-m", "ziglang")
+_FEATURES = next(flag for flag in FLAGS if flag.startswith("-mcpu="))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a compiler is asked for.
+
+    Attributes:
+        folder: The author's; the compiler runs in it.
+        out: Where the module goes.
+        memory: Bytes of the module's memory.
+    """
+
+    folder: Path
+    out: Path
+    memory: int
+
+
+def _c(job: Job) -> list[str]:
+    sources = sorted(path.name for path in job.folder.glob("*.c"))
+    memory = (f"-Wl,--initial-memory={job.memory}", f"-Wl,--max-memory={job.memory}")
+    return [*ZIG, "cc", *FLAGS, *memory, f"-I{sdk() / 'c'}", "-o", str(job.out), *sources]
+
+
+def _zig(job: Job) -> list[str]:
+    memory = (f"--initial-memory={job.memory}", f"--max-memory={job.memory}", "--stack", str(STACK_BYTES))
+    settings = ("-target", "wasm32-freestanding", _FEATURES, "-O", "ReleaseFast", "-fstrip", "-fno-entry", "-rdynamic")
+    modules = ("--dep", "sealhost", "-Mroot=plugin.zig", f"-Msealhost={sdk() / 'zig' / 'sealhost.zig'}")
+    return [*ZIG, "build-exe", *settings, *memory, f"-femit-bin={job.out}", *modules]
+
+
+def _require_ziglang() -> None:
+    try:
+        found = version("ziglang")
+    except PackageNotFoundError:
+        found = "none"
+    if found != ZIGLANG:
+        problem = f"expected the compiler ziglang {ZIGLANG}, got {found}"
+        raise UsageError("plugin build", problem, f"run: {sys.executable} -m pip install ziglang=={ZIGLANG}")
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """A language's compiler.
+
+    Attributes:
+        source: The file that says that a folder is of this language.
+        require: Refuses when the compiler is not there.
+        command: The command line of a job.
+    """
+
+    source: str
+    require: Callable[[], None]
+    command: Callable[[Job], list[str]]
+
+
+TOOLCHAINS = {
+    "c": Toolchain("plugin.c", _require_ziglang, _c),
+    "zig": Toolchain("plugin.zig", _require_ziglang, _zig),
+}
+"""By the language's name, as `plugin new --lang` takes it."""
+
+
+def build_plugin(folder: Path) -> Path:
+    """Compiles a folder; the compiler's own words go to standard error.
+
+    Raises:
+        SealhostError: E_USAGE (no compiler, no source or several), E_PLUGIN (it does not compile), E_IO.
+    """
+    toolchain = _toolchain_of(folder)
+    memory = declared_memory(folder)
+    toolchain.require()
+    try:
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as scratch:
+            return _compile(toolchain, folder, Path(scratch).resolve(), memory)
+    except OSError as error:
+        raise SealError(Code.IO, str(folder), f"cannot build: {error.strerror}", "check the path") from error
+
+
+def _compile(toolchain: Toolchain, folder: Path, scratch: Path, memory: int) -> Path:
+    job = Job(folder, scratch / MODULE, memory)
+    # zig caches beside the sources unless told otherwise
+    environment = {**os.environ, "ZIG_LOCAL_CACHE_DIR": str(scratch / "cache")}
+    done = subprocess.run(toolchain.command(job), cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=False)
+    if done.returncode != 0 or not job.out.is_file():
+        problem = f"expected sources that compile, got exit code {done.returncode} from the compiler"
+        raise SealError(Code.PLUGIN, str(folder), problem, "see what the compiler says above")
+    return job.out.replace(folder / MODULE)
+
+
+def _toolchain_of(folder: Path) -> Toolchain:
+    if not folder.is_dir():
+        raise SealError(Code.IO, str(folder), "expected a plugin's folder, got none of that name", "check the path")
+    found = [toolchain for toolchain in TOOLCHAINS.values() if (folder / toolchain.source).is_file()]
+    if len(found) != 1:
+        known = ", ".join(toolchain.source for toolchain in TOOLCHAINS.values())
+        problem = f"expected one source among {known}, got {len(found)}"
+        raise UsageError(str(folder), problem, "make a folder with: sealhost plugin new NAME")
+    return found[0]

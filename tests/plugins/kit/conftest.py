@@ -1,0 +1,70 @@
+"""The kit's templates, made and built once for all its tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sealhost.host.cli.main import run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kit_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The compiler and the sandbox keep what they cache with the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZIG_GLOBAL_CACHE_DIR", str(tmp_path_factory.mktemp("zig")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def kit_plugin(tmp_path_factory: pytest.TempPathFactory, kit_caches: None) -> Callable[[str, str], Path]:
+    """A template's folder, built; tests leave it as it is."""
+    made: dict[tuple[str, str], Path] = {}
+
+    def build(lang: str, role: str) -> Path:
+        if (lang, role) not in made:
+            folder = tmp_path_factory.mktemp("kit") / f"{lang}-{role}"
+            assert run(["plugin", "new", f"my-{role}", "--role", role, "--lang", lang, "--out", str(folder)]) == 0
+            assert run(["plugin", "build", str(folder)]) == 0
+            made[lang, role] = folder
+        return made[lang, role]
+
+    return build
+
+
+@pytest.fixture
+def kit_says(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict]:
+    """Runs a verb with --json; its object."""
+
+    def ask(*arguments: object, code: int = 0) -> dict:
+        capsys.readouterr()
+        assert run(["plugin", *map(str, arguments), "--json"]) == code
+        output = capsys.readouterr()
+        assert output.err.count("\n") == (code != 0)
+        (line,) = output.out.splitlines()
+        return json.loads(line)
+
+    return ask
+
+
+@pytest.fixture
+def kit_variant(kit_plugin: Callable[[str, str], Path], tmp_path: Path) -> Callable[..., Path]:
+    """A built C template with a part of its source replaced."""
+
+    def make(role: str, old: str, new: str) -> Path:
+        template = kit_plugin("c", role)
+        folder = tmp_path / "variant"
+        folder.mkdir()
+        for path in template.iterdir():
+            (folder / path.name).write_bytes(path.read_bytes())
+        source = (folder / "plugin.c").read_text()
+        assert source.count(old) == 1
+        (folder / "plugin.c").write_text(source.replace(old, new))
+        assert run(["plugin", "build", str(folder)]) == 0
+        return folder
+
+    return make
