@@ -13,8 +13,8 @@ from ..batch import StepBatch
 from ..errors import BatchError, KernelError
 from .arena import address
 from .crew import Crew
-from .pace import Pace
-from .program import SMALL, Context, Fault
+from .pace import Pace, size_class
+from .program import Context, Fault
 
 if TYPE_CHECKING:
     from ..backend import DecoderSpec
@@ -49,7 +49,7 @@ class CpuModel:
         self._lock = threading.Lock()
         self._bound: list[object] = [None] * len(_ARRAYS)
         self._crew = Crew(memory.sync, capacity.threads)
-        self._few, self._many = Pace(capacity.threads), Pace(capacity.threads)
+        self._paces = {size: Pace(capacity.threads) for size in map(size_class, range(1, capacity.max_tokens + 1))}
         owner = (kernels, weights, memory, keep)
         self._owner: object = owner
         self._enter = kernels.binder(address(memory.context), 0)
@@ -96,7 +96,7 @@ class CpuModel:
             self._bound = [None] * len(_ARRAYS)
 
     def _run(self, tokens: int) -> None:
-        pace = self._few if tokens <= SMALL else self._many
+        pace = self._paces[size_class(tokens)]
         mode = pace.choose()
         self._memory.put(Context.THREADS, mode.threads)
         self._crew.set_spins(mode.spins)
@@ -104,7 +104,7 @@ class CpuModel:
         fault = self._enter()
         if fault:
             self._refuse(Fault(fault))
-        pace.record((time.perf_counter() - start) / (1 if pace is self._few else tokens))
+        pace.record((time.perf_counter() - start) / tokens)
 
     def _bind(self, batch: StepBatch) -> None:
         """Puts the batch's counts, and where it is another batch also its addresses, into the context."""

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .program import SMALL
 from .sync import LONG_SPINS, SHORT_SPINS
 
 CALM = 1.25
 """A step that takes less than this times the fastest is as fast as ever."""
-PROBE_STEPS = 8
-"""Steps from one trial to the next: a trial may cost three steps' time, so trials cost less than a third."""
+PROBE_STEPS = 16
+"""Steps from one trial to the next: a trial may cost three steps' time, so trials cost less than a fifth."""
 CALM_PROBE_STEPS = 500
 """The same while all is well."""
 FORGET = 1.002
@@ -34,6 +35,11 @@ _NEWEST = 0.5
 """Weight of the newest time in a way's average."""
 _STEEPEST = 1.5
 """A time counts as at most this many times the average."""
+
+
+def size_class(tokens: int) -> int:
+    """Steps of one class are alike enough to compare their times per token: one class each up to 8, then doubling."""
+    return tokens if tokens <= SMALL else 1 << (tokens - 1).bit_length()
 
 
 class Mode(NamedTuple):
@@ -73,7 +79,7 @@ class Pace:
         return self._modes[self._running]
 
     def record(self, seconds: float) -> None:
-        """Notes how long the chosen step took, per token where steps differ in size."""
+        """Notes how long the chosen step took, per token."""
         self._fastest = min(self._fastest * FORGET, seconds)
         self._seconds = [None if known is None else known * FORGET for known in self._seconds]
         before = self._seconds[self._running]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sealhost.kernels.cpu.pace import PROBE_STEPS, Mode, Pace
+from sealhost.kernels.cpu.pace import PROBE_STEPS, Mode, Pace, size_class
 from sealhost.kernels.cpu.sync import LONG_SPINS, SHORT_SPINS
 
 ALL, POLITE, ALONE = Mode(4, LONG_SPINS), Mode(4, SHORT_SPINS), Mode(1, LONG_SPINS)
@@ -71,3 +71,7 @@ def test_one_thread_has_no_choice():
     for step in range(50):
         assert pace.choose() == ALONE
         pace.record(1.0 + step)
+
+
+def test_small_steps_have_a_class_each_and_large_ones_share():
+    assert [size_class(tokens) for tokens in (1, 2, 7, 8, 9, 16, 17, 512)] == [1, 2, 7, 8, 16, 16, 32, 512]
