@@ -260,11 +260,9 @@ def _fuzz(tried: Rows, seed: int, rows: int) -> str:
             found = tried.ask(logits, params, ids[:cut], ids[cut:])
         except GuestError as error:
             raise TrialFailedError(f"row {index} of seed {seed}: {error.problem}") from None
-        candidates = drawable(logits)
-        if isinstance(found, int) and not (logits[found] > -np.inf):
-            raise TrialFailedError(f"row {index} of seed {seed}: got id {found}, whose logit is {logits[found]} (2.6)")
-        if not candidates and isinstance(found, int):
-            raise TrialFailedError(f"row {index} of seed {seed}: expected empty or stop, got id {found} (2.6)")
+        if isinstance(found, int) and not logits[found] > -np.inf:
+            problem = f"expected an id that can be drawn, got {found}, whose logit is {logits[found]} (clause 2.6)"
+            raise TrialFailedError(f"row {index} of seed {seed}: {problem}")
         drawn += isinstance(found, int)
         empty += found == "empty"
         stopped += found == "stop"

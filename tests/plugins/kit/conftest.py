@@ -51,15 +51,15 @@ def kit_says(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict]:
     return ask
 
 
-@pytest.fixture
-def kit_variant(kit_plugin: Callable[[str, str], Path], tmp_path: Path) -> Callable[..., Path]:
+@pytest.fixture(scope="session")
+def kit_variant(
+    kit_plugin: Callable[[str, str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
     """A built C template with a part of its source replaced."""
 
     def make(role: str, old: str, new: str) -> Path:
-        template = kit_plugin("c", role)
-        folder = tmp_path / "variant"
-        folder.mkdir()
-        for path in template.iterdir():
+        folder = tmp_path_factory.mktemp("variant")
+        for path in kit_plugin("c", role).iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
         source = (folder / "plugin.c").read_text()
         assert source.count(old) == 1
