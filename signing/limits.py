@@ -38,6 +38,9 @@ MAX_KEY_FILE_BYTES: Final = 16 << 10
 MAX_TRUST_FILE_BYTES: Final = 256 << 10
 """Bytes of trust.toml or revoked.toml: a thousand keys; parsing it takes a few tenths of a second."""
 
+MAX_TOML_DEPTH: Final = 16
+"""Dots and opening brackets on a line of a trust file, outside of strings; a line of ours has at most two."""
+
 MAX_KEYS: Final = 1024
 """Entries of a keys folder; admission costs 1.5 ms for each key."""
 

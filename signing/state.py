@@ -68,6 +68,10 @@ class Identified(Protocol):
         ...
 
 
+BundleName = Annotated[str, Meta(pattern=r"\A(plugin:)?[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+"""A model's name; of a plugin bundle with a prefix, so that who may sign only plugins cannot raise a model's mark."""
+
+
 class Mark(Struct, frozen=True, forbid_unknown_fields=True):
     """A version and the digest that it had."""
 
@@ -87,8 +91,8 @@ class Marks(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
 
     latest: Annotated[int, Meta(ge=0, le=limits.MAX_INTEGER)] = 0
-    bundles: dict[Name, Mark] = {}
-    accepted: dict[Name, Mark] = {}
+    bundles: dict[BundleName, Mark] = {}
+    accepted: dict[BundleName, Mark] = {}
     policies: dict[Name, Mark] = {}
     revocations: dict[Name, Mark] = {}
     schema: Literal["sealhost state v1"] = "sealhost state v1"
@@ -114,13 +118,18 @@ def mark_of(bundle: Identified) -> Mark:
     return Mark(bundle.manifest.version, bundle.digest)
 
 
+def marked_name(bundle: Identified) -> str:
+    """Under which name a bundle's mark is kept (clause 11.1)."""
+    return bundle.manifest.name if bundle.manifest.kind == "model" else f"plugin:{bundle.manifest.name}"
+
+
 def judge_bundle(marks: Marks, bundle: Identified) -> None:
     """Accepts by returning that a bundle is not older than what was accepted before.
 
     Raises:
         SealError: E_ROLLBACK, E_EQUIVOCATION.
     """
-    name, mark = bundle.manifest.name, mark_of(bundle)
+    name, mark = marked_name(bundle), mark_of(bundle)
     if marks.accepted.get(name) == mark:
         return
     remedy = "fetch the current release; if the older one is meant: sealhost trust accept-older DIR"
@@ -168,7 +177,7 @@ def raised(marks: Marks, bundles: Sequence[Identified], trust: DirectoryTrust, n
     """The marks after accepting; none is lower than before."""
     highest, accepted = dict(marks.bundles), dict(marks.accepted)
     for bundle in bundles:
-        name, mark = bundle.manifest.name, mark_of(bundle)
+        name, mark = marked_name(bundle), mark_of(bundle)
         if (old := highest.get(name)) is None or mark.version > old.version:
             highest[name] = mark
             accepted.pop(name, None)  # clause 11.6: who goes forward does not keep a way back
@@ -241,7 +250,7 @@ class State:
             SealError: E_EQUIVOCATION, E_USAGE if it is not older than what was accepted, E_STATE, E_IO.
         """
         with self._locked():
-            marks, name, mark = self.marks(), bundle.manifest.name, mark_of(bundle)
+            marks, name, mark = self.marks(), marked_name(bundle), mark_of(bundle)
             old = marks.bundles.get(name)
             if old is None or mark.version >= old.version:
                 check_newer(name, old, mark, "")

@@ -40,9 +40,9 @@ def no_wait():
     signal.signal(signal.SIGALRM, before)
 
 
-def release(version: int, digest: str = "a", name: str = "lab") -> Any:
+def release(version: int, digest: str = "a", name: str = "lab", kind: str = "model") -> Any:
     """What was verified, as far as the state looks at it."""
-    return SimpleNamespace(manifest=SimpleNamespace(name=name, version=version), digest=digest * 64)
+    return SimpleNamespace(manifest=SimpleNamespace(kind=kind, name=name, version=version), digest=digest * 64)
 
 
 def write_policy(case: dict[str, Any], lab) -> None:
@@ -165,6 +165,15 @@ def test_marks_rise_and_never_fall(tmp_path, plain_trust) -> None:
         with pytest.raises(SealError, match="E_ROLLBACK lab: expected version 7 or higher, got"):
             state.record([release(version)], plain_trust)
     assert state.marks().bundles == {"lab": Mark(7, "a" * 64)}
+
+
+def test_a_plugin_bundle_does_not_raise_the_mark_of_a_model_of_its_name(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(5), release(9, kind="plugin")], plain_trust)
+    state.record([release(6)], plain_trust)
+    assert {name: mark.version for name, mark in state.marks().bundles.items()} == {"lab": 6, "plugin:lab": 9}
+    with pytest.raises(SealError, match="E_ROLLBACK plugin:lab"):
+        state.check([release(8, kind="plugin")], plain_trust)
 
 
 def test_one_refused_bundle_raises_no_mark_of_the_others(tmp_path, plain_trust) -> None:
@@ -299,7 +308,7 @@ def dying(real):
     return call
 for name in ("fsync", "rename", "mkdir", "fchmod"):
     setattr(os, name, dying(getattr(os, name)))
-bundle = SimpleNamespace(manifest=SimpleNamespace(name="lab", version=version), digest="a" * 64)
+bundle = SimpleNamespace(manifest=SimpleNamespace(kind="model", name="lab", version=version), digest="a" * 64)
 State(folder).record([bundle], DirectoryTrust(keys))
 """
 

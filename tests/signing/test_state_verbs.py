@@ -214,7 +214,7 @@ def test_the_demo_goes_on_from_the_mark_when_its_bundle_was_deleted(desk, monkey
     from sealhost.host.cli import demo
 
     state = State(tmp_path / "own")
-    lab = SimpleNamespace(manifest=SimpleNamespace(name=demo.NAME, version=6), digest="a" * 64)
+    lab = SimpleNamespace(manifest=SimpleNamespace(kind="model", name=demo.NAME, version=6), digest="a" * 64)
     state.record([lab], DirectoryTrust(desk.keys))
     monkeypatch.setattr("sealhost.host.cli.options.state_folder", lambda: tmp_path / "own")
     monkeypatch.setattr("sealhost.host.cli.demo.fetch_demo_model", lambda: seal_model)
