@@ -1,15 +1,59 @@
-"""Writes a file so that after any crash either the old one or the new one is there, whole (README clause 11.4)."""
+"""Changes of files that crashes and other processes cannot split (README clauses 10.8 and 11.4).
+
+* `replace_file`: after any crash either the old file or the new one is there, whole.
+* `locked_folder`: of two processes that read, decide and write, the second one reads what the first has written.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import tempfile
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 from .errors import Code, SealError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+LOCK_PATIENCE_S: Final = 10.0
+"""Seconds to wait for another process's update, which takes milliseconds."""
+_LOCK_POLL_S: Final = 0.02
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Holds a folder's lock, which ends with the process if not before.
+
+    Raises:
+        SealError: E_IO if there is no such folder, or another process holds the lock for long.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        problem = f"cannot use the folder: {error.strerror}"
+        raise SealError(Code.IO, str(folder), problem, "name a folder of yours") from error
+    try:
+        deadline = time.monotonic() + LOCK_PATIENCE_S
+        while not _try_lock(descriptor):
+            if time.monotonic() > deadline:
+                problem = f"expected the lock within {LOCK_PATIENCE_S:.0f} s, got another process holding it"
+                raise SealError(Code.IO, str(folder), problem, "end the other sealhost, then try again")
+            time.sleep(_LOCK_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def replace_file(path: Path, data: bytes, *, mode: int) -> None:

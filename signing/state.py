@@ -15,7 +15,6 @@ Example:
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -30,7 +29,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from . import limits
-from .durable import replace_file, sync_folder
+from .durable import locked_folder, replace_file, sync_folder
 from .errors import Code, SealError
 from .manifest import Name, Sha256Hex  # noqa: TC001 — msgspec reads annotations at run time
 from .source import Source
@@ -49,9 +48,6 @@ CLOCK_SLACK_S: Final = 300
 """Seconds that the clock may go back: what time synchronisation corrects after a start."""
 CLOCK_STEP_S: Final = 60
 """Seconds after which the time is worth a write of its own."""
-LOCK_PATIENCE_S: Final = 10.0
-"""Seconds to wait for another process's update, which takes milliseconds."""
-_LOCK_POLL_S: Final = 0.02
 
 
 class Identified(Protocol):
@@ -234,7 +230,7 @@ class State:
         """Checks once more and raises the marks; when it returns, they are on the disk (clause 11.4).
 
         Raises:
-            SealError: As `check`; E_STATE too if another process holds the lock.
+            SealError: As `check`; E_IO too if another process holds the lock.
         """
         with self._locked():
             marks = self.marks()
@@ -315,17 +311,13 @@ class State:
         try:
             if not os.path.lexists(self.folder):
                 _make(self.folder)
-            descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
-            problem = f"cannot use the state folder: {error.strerror}"
+            problem = f"cannot make the state folder: {error.strerror}"
             raise SealError(Code.IO, str(self.folder), problem, "name a folder of yours with --state") from error
-        try:
-            _lock(descriptor, self.folder)
+        with locked_folder(self.folder):
             for left in self.folder.glob(f".{STATE_FILE}.*.new"):
                 left.unlink(missing_ok=True)  # of a writer that was killed: whoever writes holds the lock
             yield
-        finally:
-            os.close(descriptor)
 
 
 def encode(marks: Marks) -> bytes:
@@ -345,20 +337,6 @@ def _make(folder: Path) -> None:
     finally:
         shutil.rmtree(new, ignore_errors=True)
     sync_folder(folder.parent)
-
-
-def _lock(descriptor: int, folder: Path) -> None:
-    deadline = time.monotonic() + LOCK_PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                problem = f"expected the lock within {LOCK_PATIENCE_S:.0f} s, got another process holding it"
-                raise SealError(Code.STATE, str(folder), problem, "end the other sealhost, then try again") from error
-            time.sleep(_LOCK_POLL_S)
-        else:
-            return
 
 
 def _check_mode(folder: Path, mode: int) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from .durable import replace_file
+from .durable import locked_folder, replace_file
 from .errors import Code, SealError
 from .keys import PUBLIC_SUFFIX, PublicKey, parse_public_key, public_key_of, write_new_file
 from .signed_text import REVOCATIONS_DOMAIN, TRUST_DOMAIN, SignedText
@@ -99,6 +99,11 @@ def add_key(keys_dir: Path, key: PublicKey, grant: Grant, *, draft: Path | None 
     """
     if not keys_dir.exists():
         keys_dir.mkdir(mode=0o755, parents=True)
+    with locked_folder(keys_dir):
+        return _add_key(keys_dir, key, grant, draft)
+
+
+def _add_key(keys_dir: Path, key: PublicKey, grant: Grant, draft: Path | None) -> Path:
     files = read_keys_folder(keys_dir)
     if POLICY_FILE not in files and grant.is_plain and draft is None:
         path = keys_dir / (grant.name + PUBLIC_SUFFIX)
@@ -190,6 +195,13 @@ def revoke_key(
     Raises:
         SealError: E_USAGE (no such key), E_THRESHOLD (too few root keys), what the verifier says to the result.
     """
+    with locked_folder(keys_dir):
+        return _revoke_key(keys_dir, named, reason, root_keys, draft)
+
+
+def _revoke_key(
+    keys_dir: Path, named: str, reason: str, root_keys: Iterable[Ed25519PrivateKey], draft: Path | None
+) -> Path:
     files = read_keys_folder(keys_dir)
     before = _policy_of(files)
     if before.root is UNSET:
@@ -281,6 +293,11 @@ def rotate(keys_dir: Path, data: bytes, where: str) -> Path:
         SealError: E_THRESHOLD (the root, old and new, has not signed it), E_ROLLBACK, E_EQUIVOCATION, and what the
             verifier says to the result.
     """
+    with locked_folder(keys_dir):
+        return _rotate(keys_dir, data, where)
+
+
+def _rotate(keys_dir: Path, data: bytes, where: str) -> Path:
     files = read_keys_folder(keys_dir)
     text = SignedText.parse(data, where)
     old = Policy.parse(files[POLICY_FILE]) if POLICY_FILE in files else None

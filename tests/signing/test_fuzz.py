@@ -27,6 +27,7 @@ from sealhost.signing.trust_file import (
     Policy,
     RevocationList,
     Revocations,
+    Revoked,
     TrustFile,
     encode_revocations,
     encode_trust_file,
@@ -146,3 +147,11 @@ def test_what_is_written_reads_back(name, version, reason) -> None:
     policy = {"schema": "sealhost trust v1", "name": name, "version": version, "key": [key], "publisher": [rule]}
     data = encode_trust_file(msgspec.convert(policy, TrustFile))
     assert Policy.parse(data).file.key[0].name == name
+
+
+def test_what_would_read_back_as_something_else_is_not_written() -> None:
+    smuggled = 'x"\n[[revoked]]\nkey = "' + "1" * 64 + '"\nreason = "y'
+    listed = (Revoked(key="0" * 64, reason=smuggled),)
+    file = RevocationList(schema="sealhost revocations v1", policy="p", version=1, revoked=listed)
+    with pytest.raises(SealError, match="reads back the same"):
+        encode_revocations(file)

@@ -363,11 +363,11 @@ def test_who_waits_too_long_for_the_lock_is_told(tmp_path, plain_trust, monkeypa
 
     state = State(tmp_path / "state")
     state.record([release(1)], plain_trust)
-    monkeypatch.setattr("sealhost.signing.state.LOCK_PATIENCE_S", 0.05)
+    monkeypatch.setattr("sealhost.signing.durable.LOCK_PATIENCE_S", 0.05)
     with contextlib.ExitStack() as stack:
         descriptor = os.open(state.folder, os.O_RDONLY)
         stack.callback(os.close, descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        with pytest.raises(SealError, match=r"E_STATE .*another process holding it"):
+        with pytest.raises(SealError, match=r"E_IO .*another process holding it"):
             state.record([release(2)], plain_trust)
     state.record([release(2)], plain_trust)

@@ -293,6 +293,36 @@ def test_a_failed_write_leaves_the_old_policy(desk, trust, seal_lab, monkeypatch
     assert {path: path.read_bytes() for path in seal_lab.keys.iterdir()} == before
 
 
+def test_a_list_without_a_root_keeps_a_folder_from_being_changed(desk, trust, seal_lab) -> None:
+    (seal_lab.keys / "revoked.toml").write_text('schema = "sealhost revocations v1"\npolicy = "x"\nversion = 1\n')
+    assert trust("add", "a.pub", "--bundle", "a-*", code=4)["code"] == "E_UNTRUSTED"
+    assert not (seal_lab.keys / "trust.toml").exists()
+
+
+def test_two_changes_at_a_time_both_happen(desk, seal_lab) -> None:
+    """Threads lock by descriptors of their own, as processes do."""
+    import threading
+
+    from sealhost.signing.keys import parse_public_key
+    from sealhost.signing.stewardship import Grant, add_key
+
+    start = threading.Barrier(3)
+
+    def add(name: str) -> None:
+        key = parse_public_key(Path(f"{name}.pub").read_bytes(), name)
+        start.wait()
+        add_key(seal_lab.keys, key, Grant(name=name, bundles=(f"{name}-*",)))
+
+    threads = [threading.Thread(target=add, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    policy = Policy.parse((seal_lab.keys / "trust.toml").read_bytes())
+    assert set(policy.keys) == {"lab", "a", "b", "c"}
+    assert policy.file.version == 4
+
+
 def test_a_person_reads_the_same_facts(desk, trust, seal_lab, capsys) -> None:
     trust("add", "a.pub", "--bundle", "a-*", "--not-after", "2020-01-01")
     assert run(["trust", "list"]) == 0
