@@ -155,7 +155,7 @@ def bench(folder: Path = Path(), /, *, repeats: int = 100, model: Path | None = 
 
     Args:
         folder: The plugin's folder.
-        repeats: Calls of each kind.
+        repeats: Most calls of each kind; a slow one is called less often.
         model: GGUF file whose vocabulary a tokenizer is loaded with. [default: a small one]
         json: Print one JSON object.
     """

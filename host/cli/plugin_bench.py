@@ -46,6 +46,9 @@ TEXTS = {
 PROMPT_IDS = 500
 """History of a measured step."""
 
+PATIENCE_S = 0.5
+"""Seconds after which a line has been measured often enough, once it has `METERED_CALLS` calls."""
+
 METERED_CALLS = 3
 """Fuel does not vary with the machine, only with the input."""
 
@@ -93,7 +96,7 @@ def bench_plugin(plugin: AuthoredPlugin, vocabulary: Vocabulary, repeats: int) -
     Args:
         plugin: What is measured.
         vocabulary: What a tokenizer is loaded with.
-        repeats: Calls of each kind.
+        repeats: Most calls of each kind.
 
     Raises:
         SealhostError: When it is not admitted, or a call fails.
@@ -149,9 +152,11 @@ def _seconds_of_steps(sampler: SamplerPlugin, params: SamplingParams, calls: int
     size = sampler.vocab_size
     prompt = numbers.integers(0, size, min(PROMPT_IDS, sampler.history_capacity - calls)).tolist()
     rows = [numbers.normal(0, 4, size).astype(np.float32) for _ in range(4)]
-    seconds = []
+    seconds: list[float] = []
     with sampler.session(params, prompt) as session:
         for call in range(calls):
+            if _enough(seconds):
+                break
             session.logits[:] = rows[call % len(rows)]
             began = time.perf_counter()
             token = session.step().token
@@ -198,12 +203,16 @@ def _once(name: str, seconds: float) -> Measured:
 
 
 def _timed(name: str, repeats: int, call: Callable[[], object]) -> Measured:
-    seconds = []
-    for _ in range(repeats):
+    seconds: list[float] = []
+    while len(seconds) < repeats and not _enough(seconds):
         began = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - began)
     return _line(name, seconds)
+
+
+def _enough(seconds: list[float]) -> bool:
+    return len(seconds) >= METERED_CALLS and sum(seconds) > PATIENCE_S
 
 
 def _line(name: str, seconds: list[float], fuel: int | None = None, limit_ms: int | None = None) -> Measured:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,17 +11,8 @@ import pytest
 from sealhost.host.cli.main import run
 
 
-@pytest.fixture(scope="session", autouse=True)
-def kit_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The compiler and the sandbox keep what they cache with the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZIG_GLOBAL_CACHE_DIR", str(tmp_path_factory.mktemp("zig")))
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="session")
-def kit_plugin(tmp_path_factory: pytest.TempPathFactory, kit_caches: None) -> Callable[[str, str], Path]:
+def kit_plugin(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
     """A template's folder, built; tests leave it as it is."""
     made: dict[tuple[str, str], Path] = {}
 

@@ -58,7 +58,7 @@ def expected_offsets(name: str) -> list[tuple[str, int]]:
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory, kit_caches) -> list[int]:
+def compiled(tmp_path_factory) -> list[int]:
     """What the compiler says: for each struct its size and its fields' offsets, then the constants."""
     asked = []
     for zig, (name, _) in STRUCTS.items():
