@@ -257,6 +257,8 @@ def sign_trust_file(path: Path, data: bytes, private_key: Ed25519PrivateKey) -> 
         SealError: E_PARSE, E_SIG, E_IO.
     """
     text = SignedText.parse(data, path.name)
+    if not text.body.endswith(b"\n"):
+        text = SignedText(text.body + b"\n", ())  # an editor's file: the signature needs a line of its own
     domain = _domain(text, path.name)
     key = public_key_of(private_key)
     replace_file(path, text.signed_by(private_key, key.key_id, domain).encode(), mode=_FILE_MODE)

@@ -299,6 +299,15 @@ def test_a_list_without_a_root_keeps_a_folder_from_being_changed(desk, trust, se
     assert not (seal_lab.keys / "trust.toml").exists()
 
 
+def test_a_file_whose_last_line_has_no_end_can_be_signed(desk, trust, seal_lab) -> None:
+    trust("add", "a.pub", "--bundle", "a-*")
+    text = (seal_lab.keys / "trust.toml").read_text() + '\n[root]\nkeys = ["a"]\nthreshold = 1'
+    Path("draft.toml").write_text(text)
+    trust("sign", "draft.toml", "--key", "a.key")
+    trust("rotate", "draft.toml")
+    assert trust("list")["root"] == "1 of a"
+
+
 def test_two_changes_at_a_time_both_happen(desk, seal_lab) -> None:
     """Threads lock by descriptors of their own, as processes do."""
     import threading
