@@ -38,7 +38,8 @@ class TrustPolicy(Protocol):
         """The trusted key with this id; None if there is none.
 
         Raises:
-            SealError: If the policy refuses the key outright, for example because it was revoked.
+            SealError: E_REVOKED or E_EXPIRED: the key no longer counts, other signatures may suffice. Any other code:
+                nothing is accepted.
         """
         ...
 

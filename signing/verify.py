@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .bundle import MADE_BY_VERIFY, VerifiedBundle, VerifiedPlugin, VerifiedWeights, VerifyReport
 from .comparison import SIGNATURE_PATH
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from .trust import TrustPolicy
 
     Progress = Callable[[int, int], None]
+
+
+_NO_LONGER_COUNTS: Final = frozenset({Code.REVOKED, Code.EXPIRED})
+"""Refusals of a key that leave it to the other signatures whether the bundle is accepted (clause 6.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +159,10 @@ def trusted_keys(signatures: Mapping[str, SignatureFile], trust: TrustPolicy) ->
         try:
             if (key := trust.key(key_id)) is not None:
                 keys[key_id] = key
-        except SealError as error:  # one key that no longer counts does not spoil the others' signatures
-            refused.append(error)
+        except SealError as error:
+            if error.code not in _NO_LONGER_COUNTS:
+                raise
+            refused.append(error)  # one such key does not spoil the others' signatures
     if refused and not keys:
         raise min(refused, key=lambda error: error.code is not Code.REVOKED)
     if not keys:

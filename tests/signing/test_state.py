@@ -17,6 +17,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sealhost.signing import Code, DirectoryTrust, SealError
 from sealhost.signing.keys import public_key_of
@@ -371,3 +373,34 @@ def test_who_waits_too_long_for_the_lock_is_told(tmp_path, plain_trust, monkeypa
         with pytest.raises(SealError, match=r"E_IO .*another process holding it"):
             state.record([release(2)], plain_trust)
     state.record([release(2)], plain_trust)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["record", "accept older"]), st.integers(1, 5), st.sampled_from("ab")), max_size=25
+)
+
+
+@settings(max_examples=80, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_any_history_ends_as_the_rules_say(tmp_path_factory, plain_trust, steps) -> None:
+    """Against a model of three variables: the highest version, its digest, and the older bundle that was accepted."""
+    state = State(tmp_path_factory.mktemp("history") / "state")
+    highest, accepted = None, None
+    for act, version, letter in steps:
+        bundle = (version, letter)
+        if act == "record":
+            allowed = highest is None or version > highest[0] or bundle in {highest, accepted}
+        else:
+            allowed = highest is not None and version < highest[0]
+        with contextlib.nullcontext() if allowed else pytest.raises(SealError):
+            if act == "record":
+                state.record([release(version, letter)], plain_trust)
+            else:
+                state.accept_older(release(version, letter))
+        if allowed and act == "record" and (highest is None or version > highest[0]):
+            highest, accepted = bundle, None
+        elif allowed and act == "accept older":
+            accepted = bundle
+        marks = state.marks()
+        found = marks.bundles.get("lab"), marks.accepted.get("lab")
+        assert found == tuple(Mark(one[0], one[1] * 64) if one else None for one in (highest, accepted))

@@ -55,6 +55,29 @@ def test_the_policy_is_asked_before_any_file_is_listed(seal_lab, monkeypatch) ->
     assert caught.value.code is Code.THRESHOLD
 
 
+@pytest.mark.parametrize(("code", "accepted"), [(Code.REVOKED, True), (Code.EXPIRED, True), (Code.CLOCK, False)])
+def test_a_policy_that_refuses_one_key_may_leave_the_others_or_refuse_all(
+    seal_lab, other_private_key, code, accepted
+) -> None:
+    from sealhost.signing.sign import sign_bundle
+
+    sign_bundle(seal_lab.root, other_private_key)
+    other = public_key_of(other_private_key)
+
+    class Choosy(DirectoryTrust):
+        def key(self, key_id):
+            if key_id == other.key_id:
+                raise SealError(code, "key", "expected another key, got this one", "ask the publisher")
+            return super().key(key_id)
+
+    if accepted:
+        assert len(verify(seal_lab.root, Choosy(seal_lab.keys)).signers) == 1
+        return
+    with pytest.raises(SealError) as caught:
+        verify(seal_lab.root, Choosy(seal_lab.keys))
+    assert caught.value.code is code
+
+
 def test_a_directory_trust_refuses_signers_that_it_does_not_know(seal_lab) -> None:
     manifest = seal_lab.verify().manifest
     with pytest.raises(SealError) as caught:
