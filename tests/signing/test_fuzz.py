@@ -122,6 +122,14 @@ def test_edited_documents_raise_only_our_errors_for_a_long_time(name) -> None:
             raise AssertionError(f"{name}: mutated(seed, random.Random({number})) raised {error!r}") from error
 
 
+@pytest.mark.parametrize("name", ["trust file", "revocation list", "state"])
+def test_every_single_byte_of_what_is_signed_or_sealed_counts(name) -> None:
+    seed, parse = PARSERS[name]
+    for at in range(0, len(seed), 3):
+        for bit in (0x01, 0x20):
+            assert not check(parse, seed[:at] + bytes([seed[at] ^ bit]) + seed[at + 1 :]), at
+
+
 @settings(max_examples=200, deadline=None, database=None)
 @given(data=st.binary(max_size=200))
 @pytest.mark.parametrize("name", PARSERS)
