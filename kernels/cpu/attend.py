@@ -4,8 +4,6 @@ With many tokens a task takes one tile and KV head through all partitions. With 
 long context keeps every thread busy; each thread then merges what it needs. The arithmetic is the same: clause 4.3.
 """
 
-# ruff: noqa: PLR0917 — a kernel takes machine words by position
-
 from __future__ import annotations
 
 from ..backend import KV_BLOCK_TOKENS

@@ -12,8 +12,6 @@ Limits  head_dim a multiple of 16. What was written is finite in float16 (`store
 Moves   4 * head_dim bytes a position and KV head, 2 * C * head_dim multiply-adds.
 """
 
-# ruff: noqa: PLR0917 — a kernel takes machine words by position
-
 from __future__ import annotations
 
 import math

@@ -70,12 +70,13 @@ def load_kernels(isa: Isa, progress: Callable[[str], None] | None = None) -> Ker
     flow_path, products_path = folder / f"{key}-flow.o", folder / f"{key}-{isa}.o"
     flow, products = _read(flow_path), _read(products_path)
     if flow is None or products is None:
-        _tell(progress, f"compiling the {isa} kernels for this processor (once, about 20 seconds)")
+        _tell(progress, f"compiling the {isa} kernels for this processor (once, 10 to 20 seconds)")
         from .compiler import compile_flow, compile_products  # noqa: PLC0415 — numba takes half a second to import
 
         if flow is None:
             flow = compile_flow()
             _write(flow_path, flow)
+            _tell(progress, "compiled the flow of a step, now the products")
         if products is None:
             products = Flow("", (compile_products(isa),))
             _write(products_path, products)

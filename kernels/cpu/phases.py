@@ -4,8 +4,6 @@ Every function is what one thread does in a phase: it takes tasks until none are
 of 16 rows times one chunk of columns; a column is a row of activations.
 """
 
-# ruff: noqa: PLR0917 — a kernel takes machine words by position
-
 from __future__ import annotations
 
 from ..layouts import LINE, TILE_ROWS

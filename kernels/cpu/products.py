@@ -9,8 +9,6 @@ embed(kind, tile, row, blocks, out)
         One row of a tile as float32.
 """
 
-# ruff: noqa: PLR0917 — a kernel takes machine words by position
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -9,6 +9,7 @@ import ctypes
 import os
 import platform
 import sys
+from pathlib import Path
 
 LINE = 64
 EPOCH, ARRIVED, ROUND, SLEEPERS, STOP, IDLE, SPINS, COUNTERS = (LINE * index for index in range(8))
@@ -52,8 +53,7 @@ def available_threads() -> int:
 def _cgroup_quota() -> int | None:
     """Whole processors of the cgroup's quota, rounded up; None without one."""
     try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:  # noqa: PTH123 — a kernel file of one line
-            quota, period = file.read().split()
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
         return None if quota == "max" else max(1, -(-int(quota) // int(period)))
     except (OSError, ValueError):
         return None
