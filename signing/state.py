@@ -148,6 +148,9 @@ def judge_trust(marks: Marks, trust: DirectoryTrust, now: float) -> None:
         raise SealError(Code.CLOCK, "clock", problem, remedy)
     name = trust.policy.file.name
     remedy = "install the current file with `sealhost trust rotate`"
+    if (seen := marks.policies.get(name)) is not None and not trust.policy.root_keys:
+        problem = f"expected version {seen.version} or higher of {name} with its [root], got a file without one"
+        raise SealError(Code.ROLLBACK, "trust.toml", problem, remedy)
     for where, old, new in _trust_marks(marks, trust):
         if new is not None:
             check_newer(where, old, new, remedy)
