@@ -109,7 +109,7 @@ def _add_key(keys_dir: Path, key: PublicKey, grant: Grant, draft: Path | None) -
         path = keys_dir / (grant.name + PUBLIC_SUFFIX)
         write_new_file(path, key.to_pem(), mode=_FILE_MODE)
         return path
-    before = _policy_of(files)
+    before = _policy_of(files, without=key.key_id)
     entry = KeyEntry(
         name=grant.name, public=key.to_ssh().decode().strip(), not_before=grant.not_before, not_after=grant.not_after
     )
@@ -134,8 +134,13 @@ def _granted(publishers: tuple[Publisher, ...], grant: Grant) -> tuple[Publisher
     return (*(new if one is old else one for one in publishers), *(() if found else (new,)))
 
 
-def _policy_of(files: dict[str, bytes]) -> TrustFile:
-    """The folder's policy; without a file, the one that says what its keys meant so far (clause 10.8)."""
+def _policy_of(files: dict[str, bytes], *, without: str = "") -> TrustFile:
+    """The folder's policy; without a file, the one that says what its keys meant so far (clause 10.8).
+
+    Args:
+        files: The folder's files.
+        without: Id of a key that is about to get a meaning of its own.
+    """
     if POLICY_FILE in files:
         return Policy.parse(files[POLICY_FILE]).file
     keys: dict[str, KeyEntry] = {}
@@ -143,7 +148,8 @@ def _policy_of(files: dict[str, bytes]) -> TrustFile:
         if name.endswith(PUBLIC_SUFFIX):
             key = parse_public_key(data, name)
             entry = KeyEntry(name=name.removesuffix(PUBLIC_SUFFIX), public=key.to_ssh().decode().strip())
-            keys.setdefault(key.key_id, entry)
+            if key.key_id != without:
+                keys.setdefault(key.key_id, entry)
     publishers = tuple(
         Publisher(name=entry.name, bundles=EVERYTHING, kinds=("model", "plugin"), keys=(entry.name,))
         for entry in keys.values()

@@ -92,6 +92,19 @@ def test_the_first_scope_makes_a_policy_and_leaves_the_others_their_meaning(desk
     assert seal_lab.verify().manifest.name == "lab"
 
 
+def test_a_key_that_could_sign_everything_is_narrowed_by_its_first_scope(desk, trust, seal_lab) -> None:
+    Path("lab.pub").write_bytes((seal_lab.keys / "lab.pub").read_bytes())
+    trust("add", "a.pub")
+    trust("add", "lab.pub", "--bundle", "other-*")
+    assert [(one["name"], one["bundles"]) for one in trust("list")["publishers"]] == [
+        ("a", ["*"]),
+        ("lab", ["other-*"]),
+    ]
+    with pytest.raises(SealError, match="E_UNTRUSTED"):
+        seal_lab.verify()
+    assert trust("add", "lab.pub", "--name", "again", code=4)["code"] == "E_KEY"  # from then on the file is edited
+
+
 def test_a_second_key_joins_its_publisher_and_raises_the_threshold(desk, trust, seal_lab) -> None:
     trust("add", "a.pub", "--publisher", "lab", "--threshold", "2")
     with pytest.raises(SealError, match="E_THRESHOLD"):
