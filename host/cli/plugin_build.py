@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,39 @@ def _zig(job: Job) -> list[str]:
     return [*ZIG, "build-exe", *settings, *memory, f"-femit-bin={job.out}", *modules]
 
 
+def _rust(job: Job) -> list[str]:
+    linked = (f"--initial-memory={job.memory}", f"--max-memory={job.memory}", f"-zstack-size={STACK_BYTES}")
+    arguments = [f"-Clink-arg={argument}" for argument in (*linked, "--stack-first", "--strip-all")]
+    settings = ("--edition", "2021", "--target", RUST_TARGET, "--crate-type", "cdylib", "--crate-name", "plugin", "-O")
+    paths = [f"--remap-path-prefix={place}=." for place in (job.folder.resolve(), sdk() / "rust")]
+    code = ("-Cpanic=abort", "-Ccodegen-units=1", "-Clinker=rust-lld", f"-Ctarget-feature={RUST_FEATURES}")
+    return [_rustc() or "rustc", *settings, *code, *arguments, *paths, "-o", str(job.out), "plugin.rs"]
+
+
+RUST_TARGET = "wasm32-unknown-unknown"
+RUST_FEATURES = "+simd128,+bulk-memory,+nontrapping-fptoint"
+"""Of what the sandbox admits, those that rustc 1.63 has a name for."""
+
+
+def _rustc() -> str | None:
+    """A compiler that has the target's core library: the one on the path, or the distribution's."""
+    for found in (shutil.which("rustc"), "/usr/bin/rustc"):
+        if found is None or not os.access(found, os.X_OK):
+            continue
+        asked = [found, "--print", "target-libdir", "--target", RUST_TARGET]
+        told = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if told.returncode == 0 and any(Path(told.stdout.strip()).glob("libcore-*.rlib")):
+            return found
+    return None
+
+
+def _require_rust() -> None:
+    if _rustc() is None:
+        problem = f"expected a rustc with the target {RUST_TARGET}, got none"
+        remedy = f"run: apt-get install rustc libstd-rust-dev-wasm32 lld; or: rustup target add {RUST_TARGET}"
+        raise UsageError("plugin build", problem, remedy)
+
+
 def _require_ziglang() -> None:
     try:
         found = version("ziglang")
@@ -92,6 +126,7 @@ class Toolchain:
 TOOLCHAINS = {
     "c": Toolchain("plugin.c", _require_ziglang, _c),
     "zig": Toolchain("plugin.zig", _require_ziglang, _zig),
+    "rust": Toolchain("plugin.rs", _require_rust, _rust),
 }
 """By the language's name, as `plugin new --lang` takes it."""
 
@@ -114,8 +149,9 @@ def build_plugin(folder: Path) -> Path:
 
 def _compile(toolchain: Toolchain, folder: Path, scratch: Path, memory: int) -> Path:
     job = Job(folder, scratch / MODULE, memory)
-    # zig caches beside the sources unless told otherwise
-    environment = {**os.environ, "ZIG_LOCAL_CACHE_DIR": str(scratch / "cache")}
+    # zig caches beside the sources unless told otherwise; Rust's templates include the SDK from where this says
+    own = {"ZIG_LOCAL_CACHE_DIR": str(scratch / "cache"), "SEALHOST_SDK": str(sdk() / "rust")}
+    environment = {**os.environ, **own}
     done = subprocess.run(toolchain.command(job), cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=False)
     if done.returncode != 0 or not job.out.is_file():
         problem = f"expected sources that compile, got exit code {done.returncode} from the compiler"

@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from sealhost.host.cli import plugin_build
 from sealhost.host.cli.main import run
 from sealhost.plugins import PLUGINS
 from sealhost.sandbox.wasm_binary import parse
 
 SDK = PLUGINS / "sdk"
-TEMPLATES = [(lang, role) for lang in ("c", "zig") for role in ("sampler", "tokenizer")]
-"""What `plugin new` makes with the compiler that the project pins."""
+RUST = pytest.mark.skipif(plugin_build._rustc() is None, reason="no rustc with wasm32-unknown-unknown is installed")
+LANGUAGES = ["c", "zig", pytest.param("rust", marks=RUST)]
+ROLES = ["sampler", "tokenizer"]
 
 
-@pytest.mark.parametrize(("lang", "role"), TEMPLATES)
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_template_builds_and_passes_its_tests(lang, role, kit_plugin, kit_says):
     said = kit_says("test", kit_plugin(lang, role), "--rounds", 60)
     assert said["passed"]
@@ -29,7 +32,8 @@ def test_a_template_builds_and_passes_its_tests(lang, role, kit_plugin, kit_says
     assert expected < verdicts.keys()
 
 
-@pytest.mark.parametrize(("lang", "role"), TEMPLATES)
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_template_is_admitted_clause_by_clause(lang, role, kit_plugin, kit_says):
     folder = kit_plugin(lang, role)
     said = kit_says("check", folder / "plugin.wasm")
@@ -41,14 +45,14 @@ def test_a_template_is_admitted_clause_by_clause(lang, role, kit_plugin, kit_say
     assert memory.minimum * 65536 == memory.maximum * 65536 == declared["limits"]["memory_bytes"]
 
 
-@pytest.mark.parametrize("lang", ["c", "zig"])
+@pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_module_depends_on_sources_and_compiler_alone(lang, kit_plugin, tmp_path):
     other = tmp_path / "a folder with blanks"
     assert run(["plugin", "new", "another-name", "--role", "tokenizer", "--lang", lang, "--out", str(other)]) == 0
     assert run(["plugin", "build", str(other)]) == 0
     assert (other / "plugin.wasm").read_bytes() == (kit_plugin(lang, "tokenizer") / "plugin.wasm").read_bytes()
     assert sorted(path.name for path in other.iterdir()) == sorted(
-        ["README.md", "golden.json", f"plugin.{lang}", "plugin.toml", "plugin.wasm"]
+        ["README.md", "golden.json", plugin_build.TOOLCHAINS[lang].source, "plugin.toml", "plugin.wasm"]
     )
 
 
