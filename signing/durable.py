@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 LOCK_PATIENCE_S: Final = 10.0
 """Seconds to wait for another process's update, which takes milliseconds."""
 _LOCK_POLL_S: Final = 0.02
+_NEW: Final = ".new"
 
 
 @contextlib.contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path, *names: str) -> Iterator[None]:
     """Holds a folder's lock, which ends with the process if not before.
+
+    Args:
+        folder: The folder.
+        names: Files that are replaced under this lock; what a killed writer left of them is removed.
 
     Raises:
         SealError: E_IO if there is no such folder, or another process holds the lock for long.
@@ -43,6 +48,9 @@ def locked_folder(folder: Path) -> Iterator[None]:
                 problem = f"expected the lock within {LOCK_PATIENCE_S:.0f} s, got another process holding it"
                 raise SealError(Code.IO, str(folder), problem, "end the other sealhost, then try again")
             time.sleep(_LOCK_POLL_S)
+        for name in names:
+            for left in folder.glob(f".{name}.*{_NEW}"):
+                left.unlink(missing_ok=True)  # nobody else is writing it: whoever writes holds the lock
         yield
     finally:
         os.close(descriptor)
@@ -69,7 +77,7 @@ def replace_file(path: Path, data: bytes, *, mode: int) -> None:
     """
     temporary = None
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_NEW, dir=path.parent)
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, mode)
             file.write(data)

@@ -317,9 +317,7 @@ class State:
         except OSError as error:
             problem = f"cannot make the state folder: {error.strerror}"
             raise SealError(Code.IO, str(self.folder), problem, "name a folder of yours with --state") from error
-        with locked_folder(self.folder):
-            for left in self.folder.glob(f".{STATE_FILE}.*.new"):
-                left.unlink(missing_ok=True)  # of a writer that was killed: whoever writes holds the lock
+        with locked_folder(self.folder, STATE_FILE):
             yield
 
 

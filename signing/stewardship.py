@@ -97,9 +97,12 @@ def add_key(keys_dir: Path, key: PublicKey, grant: Grant, *, draft: Path | None 
     Raises:
         SealError: E_USAGE (a root must sign the change, or the name is taken), what the verifier says to the result.
     """
-    if not keys_dir.exists():
-        keys_dir.mkdir(mode=0o755, parents=True)
-    with locked_folder(keys_dir):
+    try:
+        keys_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"cannot make the keys folder: {error.strerror}"
+        raise SealError(Code.IO, str(keys_dir), problem, "name another with --keys") from error
+    with locked_folder(keys_dir, POLICY_FILE, REVOCATIONS_FILE):
         return _add_key(keys_dir, key, grant, draft)
 
 
@@ -201,7 +204,7 @@ def revoke_key(
     Raises:
         SealError: E_USAGE (no such key), E_THRESHOLD (too few root keys), what the verifier says to the result.
     """
-    with locked_folder(keys_dir):
+    with locked_folder(keys_dir, POLICY_FILE, REVOCATIONS_FILE):
         return _revoke_key(keys_dir, named, reason, root_keys, draft)
 
 
@@ -301,7 +304,7 @@ def rotate(keys_dir: Path, data: bytes, where: str) -> Path:
         SealError: E_THRESHOLD (the root, old and new, has not signed it), E_ROLLBACK, E_EQUIVOCATION, and what the
             verifier says to the result.
     """
-    with locked_folder(keys_dir):
+    with locked_folder(keys_dir, POLICY_FILE, REVOCATIONS_FILE):
         return _rotate(keys_dir, data, where)
 
 

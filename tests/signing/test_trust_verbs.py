@@ -321,6 +321,18 @@ def test_a_file_whose_last_line_has_no_end_can_be_signed(desk, trust, seal_lab) 
     assert trust("list")["root"] == "1 of a"
 
 
+def test_what_a_killed_change_left_is_removed_by_the_next(desk, trust, seal_lab) -> None:
+    (seal_lab.keys / ".trust.toml.abc.new").write_text("#" * 100_000)
+    trust("add", "a.pub", "--bundle", "a-*")
+    assert {path.name for path in seal_lab.keys.iterdir()} == {"lab.pub", "trust.toml"}
+
+
+@pytest.mark.parametrize("folder", ["a.pub", "a.pub/keys"])
+def test_a_keys_folder_that_cannot_be_made_is_an_io_refusal(desk, trust, monkeypatch, folder) -> None:
+    monkeypatch.setenv("SEALHOST_KEYS", folder)
+    assert trust("add", "b.pub", code=3)["code"] == "E_IO"
+
+
 def test_two_changes_at_a_time_both_happen(desk, seal_lab) -> None:
     """Threads lock by descriptors of their own, as processes do."""
     import threading
