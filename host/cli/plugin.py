@@ -32,7 +32,7 @@ app = App(name="plugin", help="Make, build, check, test, measure and pack a toke
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
 Role = Literal["sampler", "tokenizer"]
-Lang = Literal["c", "zig", "rust"]
+Lang = Literal["c", "zig", "rust", "assemblyscript"]
 
 WIDTH = 160
 """Columns of a table where nobody's terminal says how many there are."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ...plugins.build import FLAGS, STACK_BYTES
 from ...signing import Code, SealError
 from ..errors import UsageError
-from .plugin_folder import MODULE, declared_memory
+from .plugin_folder import MODULE, WASM_PAGE, declared_memory
 from .plugin_new import sdk
 
 if TYPE_CHECKING:
@@ -98,6 +98,25 @@ def _require_rust() -> None:
         raise UsageError("plugin build", problem, remedy)
 
 
+def _assemblyscript(job: Job) -> list[str]:
+    (job.out.parent / "sealhost").symlink_to(sdk() / "assemblyscript")  # what `import "sealhost/…"` stands for
+    pages = str(job.memory // WASM_PAGE)
+    memory = ("--initialMemory", pages, "--maximumMemory", pages)
+    settings = ("-O3", "--runtime", "stub", "--noAssert", "--enable", "simd", "--path", str(job.out.parent))
+    trap = ("--use", "abort=~lib/sealhost/sealhost/trap")  # the runtime's only import becomes a trap
+    return [shutil.which("asc") or "asc", "plugin.ts", *settings, *memory, *trap, "-o", str(job.out)]
+
+
+ASSEMBLYSCRIPT = "0.28.20"
+"""The release that the template was written for; others may do."""
+
+
+def _require_assemblyscript() -> None:
+    if shutil.which("asc") is None:
+        problem = "expected AssemblyScript's compiler asc on the path, got none"
+        raise UsageError("plugin build", problem, f"run: npm install --global assemblyscript@{ASSEMBLYSCRIPT}")
+
+
 def _require_ziglang() -> None:
     try:
         found = version("ziglang")
@@ -127,6 +146,7 @@ TOOLCHAINS = {
     "c": Toolchain("plugin.c", _require_ziglang, _c),
     "zig": Toolchain("plugin.zig", _require_ziglang, _zig),
     "rust": Toolchain("plugin.rs", _require_rust, _rust),
+    "assemblyscript": Toolchain("plugin.ts", _require_assemblyscript, _assemblyscript),
 }
 """By the language's name, as `plugin new --lang` takes it."""
 

@@ -93,7 +93,7 @@ DECLARATION = 'name = "a"\nrole = "sampler"\nabi = 1\ntier = "full"\n[limits]\nm
 @pytest.mark.parametrize(
     ("files", "code", "said"),
     [
-        ({}, 2, "plugin.c, plugin.zig, plugin.rs"),
+        ({}, 2, "plugin.c, plugin.zig, plugin.rs, plugin.ts"),
         ({"plugin.c": "", "plugin.zig": ""}, 2, "got 2"),
         ({"plugin.c": ""}, 3, "plugin.toml"),
         ({"plugin.c": "", "plugin.toml": "name ="}, 1, "plugin declaration"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from sealhost.sandbox.wasm_binary import parse
 
 SDK = PLUGINS / "sdk"
 RUST = pytest.mark.skipif(plugin_build._rustc() is None, reason="no rustc with wasm32-unknown-unknown is installed")
-LANGUAGES = ["c", "zig", pytest.param("rust", marks=RUST)]
+ASC = pytest.mark.skipif(shutil.which("asc") is None, reason="no asc, AssemblyScript's compiler, is on the path")
+LANGUAGES = ["c", "zig", pytest.param("rust", marks=RUST), pytest.param("assemblyscript", marks=ASC)]
 ROLES = ["sampler", "tokenizer"]
 
 
