@@ -19,16 +19,21 @@ from ..config import (
 )
 from .places import state_folder, trust_store
 
-Keys = Path | None
+Keys = Annotated[
+    Path | None,
+    Parameter(name="--keys", help="Folder with the trusted *.pub files; without it your own trust store."),
+]
 StateFolder = Annotated[
     Path | None,
     Parameter(
         name="--state",
-        env_var="SEALHOST_STATE",
         help="Folder that remembers accepted versions; without it the user's own.",
     ),
 ]
-Json = Annotated[bool, Parameter(name="--json", negative="")]
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
+PassphraseFd = Annotated[
+    int | None, Parameter(name="--passphrase-fd", help="Read the passphrase from this open descriptor.")
+]
 
 
 @Parameter(name="*")

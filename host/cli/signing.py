@@ -21,20 +21,11 @@ from cyclopts import App, Parameter
 from ...signing import audit as audit_bundle
 from ...signing import inspect as inspect_bundle
 from .facts import answering, print_facts, say
-from .options import StateFolder, state_in, trust_in
+from .options import Json, Keys, PassphraseFd, StateFolder, state_in, trust_in
 from .passphrase import read_passphrase
 from .progress import progress_bar
 
 app = App(name="signing", help="Make, sign, verify and look into bundles.")
-
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
-PassphraseFd = Annotated[
-    int | None, Parameter(name="--passphrase-fd", help="Read the passphrase from this open descriptor.")
-]
-Keys = Annotated[
-    Path | None,
-    Parameter(name="--keys", env_var="SEALHOST_KEYS", help="Folder with the trusted *.pub files."),
-]
 
 
 @app.command

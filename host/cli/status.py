@@ -6,18 +6,14 @@ Example:
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from cyclopts import Parameter
 
 from .facts import answering, print_fact, print_facts
-from .options import Json, StateFolder, state_in, trust_in
+from .options import Json, Keys, StateFolder, state_in, trust_in
 from .places import trust_store
 from .trust import trust_facts
-
-Keys = Annotated[Path | None, Parameter(name="--keys", env_var="SEALHOST_KEYS")]
 
 
 def status(*, keys: Keys = None, state: StateFolder = None, json: Json = False) -> None:

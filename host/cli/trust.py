@@ -29,7 +29,7 @@ from ...signing.limits import MAX_TRUST_FILE_BYTES
 from ...signing.trust_file import Kind  # noqa: TC001 — cyclopts reads annotations at run time
 from ..errors import UsageError
 from .facts import answering, print_facts, say
-from .options import StateFolder, state_in, trust_in
+from .options import Json, Keys, PassphraseFd, StateFolder, state_in, trust_in
 from .passphrase import read_passphrase
 from .places import trust_store
 from .progress import progress_bar
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 
 app = App(name="trust", help="Say whom this host believes, and how far.")
 
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
-PassphraseFd = Annotated[int | None, Parameter(name="--passphrase-fd")]
-Keys = Annotated[Path | None, Parameter(name="--keys", env_var="SEALHOST_KEYS")]
 Draft = Annotated[Path | None, Parameter(name="--draft")]
 
 
