@@ -274,16 +274,16 @@ class SamplerSession:
 
     def _status_error(self, function: str, status: int) -> GuestError:
         if status > abi.ERROR:
-            return self._invalid(f"expected status 0 or an error from {function}, got {status}")
+            return self._invalid(f"expected status 0 or an error from {function}, got {status}", function)
         return self._instance.guest_error(function, status, self._layout.error, self._layout.error_capacity)
 
     @property
     def _plugin(self) -> str:
         return self._instance.program.plugin
 
-    def _invalid(self, problem: str) -> GuestError:
+    def _invalid(self, problem: str, function: str = "step") -> GuestError:
         self._instance.fail("one that answered what it may not")
-        return GuestError(self._plugin, "invalid", f"step: {problem}")
+        return GuestError(self._plugin, "invalid", f"{function}: {problem}")
 
     def _misuse(self, problem: str) -> SandboxError:
         return SandboxError(f"plugin {self._plugin}", problem, "end the choice")

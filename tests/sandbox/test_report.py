@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 
 import pytest
 
@@ -186,3 +187,29 @@ def test_an_empty_module_lacks_its_memory_and_its_exports(report, guest_of_bytes
     findings = report(guest_of_bytes("sampler", b"\0asm\1\0\0\0"))
     assert verdicts(findings, Verdict.REFUSED) == {"1.5", "1.9"}
     assert findings["1.5"].problems == ("expected one memory, got none",)
+
+
+@pytest.mark.parametrize("role", ["sampler", "tokenizer"])
+def test_the_report_and_admission_agree_about_any_bytes(role, sandbox, build_guest, guest_of_bytes):
+    from sealhost.sandbox import Limits
+    from sealhost.sandbox.admission import admit
+    from sealhost.sandbox.report import _of_bytes
+
+    numbers = random.Random(role)
+    wasm = build_guest(role).wasm
+    seen = set()
+    for _ in range(1500):
+        bent = bytearray(wasm)
+        for _ in range(numbers.randrange(1, 4)):
+            bent[numbers.randrange(8, len(bent))] = numbers.choice([0, 1, 2, 0x7F, 0x80, 0xFF, numbers.randrange(256)])
+        guest = guest_of_bytes(role, bytes(bent[: numbers.choice([len(bent)] * 9 + [numbers.randrange(len(bent))])]))
+        told = {finding.clause for finding in _of_bytes(sandbox, guest) if finding.verdict is Verdict.REFUSED}
+        try:
+            admit(guest, Limits.effective(guest.limits, sandbox.limits), sandbox.limits)
+            raised = set()
+        except AdmissionError as error:
+            raised = {error.clause}
+        assert raised <= told, raised
+        assert bool(raised) == bool(told)
+        seen |= raised or {"admitted"}
+    assert {"admitted", "1.2", "1.8", "1.9"} <= seen

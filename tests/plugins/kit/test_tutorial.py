@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,14 +17,25 @@ from pathlib import Path
 import httpx
 import pytest
 
+from sealhost.host.cli import plugin_build
 from sealhost.host.cli.main import run
 from sealhost.plugins import PLUGINS
 
 TUTORIAL = (PLUGINS / "README.md").read_text().split("## From nothing")[1].split("\n## ")[0]
 PATIENCE_S = 120.0
 LANGUAGES = {"c": "calm", "zig": "serene"}
-"""The plugin's name in each language's run, so that one server can have both."""
-HEADS = {"c": "step(uint32_t rows) {\n", "zig": "pub fn step() i32 {\n"}
+"""The plugin's name in each language's run, so that one server can have all of them."""
+if plugin_build._rustc() is not None:
+    LANGUAGES["rust"] = "placid"
+if shutil.which("asc") is not None:
+    LANGUAGES["assemblyscript"] = "tranquil"
+HEADS = {
+    "plugin.c": "step(uint32_t rows) {\n",
+    "plugin.zig": "pub fn step() i32 {\n",
+    "plugin.rs": "fn step(&mut self, step: &mut Step) -> Outcome {\n",
+    "plugin.ts": "export function step(rows: u32): i32 {\n",
+}
+BLOCKS = {"assemblyscript": "ts"}
 
 
 def blocks(language: str) -> list[str]:
@@ -41,18 +53,18 @@ def write_plugin(lang: str, name: str) -> None:
     """Steps 1 and 2."""
     first, second = (block.replace("calm", name).replace("--lang c", f"--lang {lang}") for block in blocks("sh")[:2])
     obey(first)
-    source, cases = Path(name, f"plugin.{lang}"), Path(name, "golden.json")
-    before = source.read_text()
-    (mine,), (case,) = blocks(lang), blocks("json")
-    assert before.count(HEADS[lang]) == 1
-    source.write_text(before.replace(HEADS[lang], HEADS[lang] + mine))
+    source, cases = Path(name, plugin_build.TOOLCHAINS[lang].source), Path(name, "golden.json")
+    before, head = source.read_text(), HEADS[source.name]
+    (mine,), (case,) = blocks(BLOCKS.get(lang, lang)), blocks("json")
+    assert before.count(head) == 1
+    source.write_text(before.replace(head, head + mine))
     cases.write_text(json.dumps([*json.loads(cases.read_text()), json.loads(case)]))
     obey(second)
 
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory) -> Iterator[Path]:
-    """The folder of someone who has done steps 1 to 3 in both languages; the key is made once."""
+    """The folder of someone who has done steps 1 to 3 in every language; the key is made once."""
     folder = tmp_path_factory.mktemp("reader")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -79,12 +91,12 @@ def test_from_nothing_to_a_signed_bundle(lang, name, reader):
     assert facts["manifest"]["kind"] == "plugin"
     assert [plugin["name"] for plugin in facts["manifest"]["plugins"]] == [name]
     assert len(facts["claimed_signers"]) == 1
-    assert (reader / name / f"plugin.{lang}").exists()
+    assert (reader / name / plugin_build.TOOLCHAINS[lang].source).exists()
 
 
 @pytest.fixture
 def asked(reader, smollm2_gguf) -> Iterator[str]:
-    """Steps 4 and 5: the address that the page asks, of a server with both bundles."""
+    """Steps 4 and 5: the address that the page asks, of a server with all bundles."""
     (reader / "model.gguf").symlink_to(smollm2_gguf)
     *prepare, serve = blocks("sh")[3].splitlines()
     obey("\n".join(prepare))

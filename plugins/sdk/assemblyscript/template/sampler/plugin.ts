@@ -3,7 +3,7 @@
 // Change `step`. What the host writes before each one: `row` (parameters, lengths, randomness), f32 logits, u32 history,
 // biases, configuration, each at the address of its name.
 
-import { EDITED, ERROR_CAPACITY, fail, OK, PASS } from "sealhost/sealhost";
+import { EDITED, ERROR_CAPACITY, fail, OK, PASS, STOP } from "sealhost/sealhost";
 import { answer, history, logits, row, stepFits } from "sealhost/sampler";
 export { layout, sealhost_sampler_v1 } from "sealhost/sampler";
 
