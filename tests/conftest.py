@@ -11,6 +11,16 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+LONG_OR_HEAVY = ("soak", "oracle")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves long and heavy tests out unless `-m` asks for them (rule 3 of tests/README.md)."""
+    unasked = {kind for kind in LONG_OR_HEAVY if kind not in config.option.markexpr}
+    left_out = [item for item in items if unasked & set(item.keywords)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,16 +25,6 @@ WEIGHTS_BYTES = (4 << 20) + 1000
 """Two chunks, the second a short one."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves this room's long and heavy tests out unless `-m` asks for them (rule 3 of tests/README.md)."""
-    unasked = {kind for kind in ("soak", "oracle") if kind not in config.option.markexpr}
-    here = Path(__file__).parent
-    left_out = [item for item in items if here in item.path.parents and unasked & set(item.keywords)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-
-
 @dataclass
 class SealLab:
     """A bundle directory and a keys folder that a test may damage."""
