@@ -7,6 +7,8 @@ The chain, in this order:
 
 * NaN counts as -inf; +inf wins over everything finite; a row without a candidate is an `EmptyError`.
 * Survivors stand in descending order of logit, ties by id; at least one survives each filter.
+* Many candidates are not sorted: `selection` finds the same token sooner, and leaves to the plain way what rounding
+  might decide.
 * Parameters are rounded to float32 first, as the row carries them (clause 8.4).
 
     sample(logits, params, history, prompt_length, random_word)   # token id
@@ -22,11 +24,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .randomness import unit
+from .selection import Filters, select
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .params import SamplingParams
+
+
+PLAIN = 2048
+"""Candidates up to which sorting them all is the faster way."""
 
 
 class EmptyError(Exception):
@@ -58,12 +65,25 @@ def sample(
         raise EmptyError
     if params.temperature == 0:
         return best
-    ids = _top_k(scores, params.top_k)
-    weights = _weights(scores[ids], float(np.float32(params.temperature)))
-    weights = _min_p(_top_p(weights, float(np.float32(params.top_p))), float(np.float32(params.min_p)))
+    if 0 < params.top_k < len(scores):
+        ids = _top_k(scores, params.top_k)
+        return int(ids[_draw(scores[ids], params, unit(random_word))])
+    return _draw(scores, params, unit(random_word))
+
+
+def _draw(scores: NDArray[np.float64], params: SamplingParams, u: float) -> int:
+    """Index of the candidate that is drawn; candidates are given in the order of their ids."""
+    filters = Filters(*(float(np.float32(p)) for p in (params.temperature, params.top_p, params.min_p)))
+    if len(scores) > PLAIN and scores.max() < np.inf:
+        drawn = select(scores, filters, u)
+        if drawn is not None:
+            return drawn
+    order = _descending(scores)
+    weights = _weights(scores[order], filters.temperature)
+    weights = _min_p(_top_p(weights, filters.top_p), filters.min_p)
     cumulative = np.cumsum(weights)
-    drawn = int(np.searchsorted(cumulative, unit(random_word) * cumulative[-1], side="right"))
-    return int(ids[min(drawn, len(weights) - 1)])
+    at = int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
+    return int(order[min(at, len(weights) - 1)])
 
 
 def processed(
@@ -72,7 +92,7 @@ def processed(
     """The logits after bias and penalties. Shape: as `logits`, float64; -inf where NaN."""
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
         scores = logits.astype(np.float64)
-    np.nan_to_num(scores, copy=False, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    scores[np.isnan(scores)] = -np.inf
     for token, bias in params.logit_bias:
         scores[token] = scores[token] + float(np.float32(bias)) if bias > -np.inf else -np.inf
     penalty = float(np.float32(params.repetition_penalty))
@@ -89,16 +109,18 @@ def processed(
 
 
 def _top_k(scores: NDArray[np.float64], top_k: int) -> NDArray[np.intp]:
-    """Candidates in descending order of score, ties by id: all, or the first `top_k`."""
-    if 0 < top_k < len(scores):
-        least = np.partition(scores, len(scores) - top_k)[len(scores) - top_k]
-        ids = np.flatnonzero(scores >= least)
-    else:
-        top_k = len(scores)
-        ids = np.flatnonzero(scores > -np.inf)
-    ordered: NDArray[np.intp] = ids[np.argsort(-scores[ids], kind="stable")]
-    kept = ordered[:top_k]
-    return kept[scores[kept] > -np.inf]
+    """The ids of the `top_k` best scores, ascending; of equal scores the lower ids."""
+    least = np.partition(scores, len(scores) - top_k)[len(scores) - top_k]
+    ids = np.flatnonzero(scores >= least)
+    surplus = len(ids) - top_k
+    return np.delete(ids, np.flatnonzero(scores[ids] == least)[-surplus:]) if surplus else ids
+
+
+def _descending(scores: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Indices of the candidates in descending order of score, ties by index."""
+    found = np.flatnonzero(scores > -np.inf)
+    order: NDArray[np.intp] = found[np.argsort(-scores[found], kind="stable")]
+    return order
 
 
 def _weights(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
