@@ -5,8 +5,10 @@ milliseconds at a time, and the others wait for it at each barrier. Then it is f
 thread work alone. Results do not depend on the choice (README clause 4), so it may change at any step.
 
 Rules
-* The first steps try each way once. While all goes as fast as it ever did, hardly anything else is tried after that.
-* When it does not, every PROBE_STEPS-th step tries another way, and the fastest way known goes on.
+* A trial of another way lasts until it is not faster, at most TRIAL_STEPS. One that was faster all the time wins at
+  once, whatever was measured before: a calm machine is used as soon as it is calm, and one lucky step proves nothing.
+* Each way is tried at the beginning. While all goes as fast as it ever did, hardly anything is tried after that; when
+  it does not, a trial starts every PROBE_STEPS steps.
 
 Example:
     mode = pace.choose()
@@ -25,6 +27,12 @@ CALM = 1.25
 """A step that takes less than this times the fastest is as fast as ever."""
 PROBE_STEPS = 16
 """Steps from one trial to the next: a trial may cost three steps' time, so trials cost less than a fifth."""
+TRIAL_STEPS = 3
+"""Steps in which a trial must be faster, one after another, to win."""
+COLD_STEPS = 2
+"""First steps, which find caches cold and memory untouched and say nothing."""
+SETTLED_STEPS = 4
+"""Steps after which the first way is known well enough to compare others with."""
 CALM_PROBE_STEPS = 500
 """The same while all is well."""
 FORGET = 1.002
@@ -60,40 +68,67 @@ class Pace:
         calm, polite, alone = Mode(threads, LONG_SPINS), Mode(threads, SHORT_SPINS), Mode(1, LONG_SPINS)
         self._modes = (calm, polite, alone) if threads > 1 else (calm,)
         self._seconds: list[float | None] = [None] * len(self._modes)
-        self._present = self._running = 0
+        self._present = 0
+        self._trial: int | None = None
+        self._tried: list[float] = []
         self._fastest = float("inf")
-        self._since = 0
+        self._since = -COLD_STEPS
         self._turn = 0
 
     def choose(self) -> Mode:
         """The way to run the next step."""
-        self._running = self._present
-        self._since += 1
-        if None in self._seconds:
-            self._running = self._seconds.index(None)
-        elif len(self._modes) > 1 and self._since >= (PROBE_STEPS if self._disturbed() else CALM_PROBE_STEPS):
-            self._since = 0
-            others = [mode for mode in range(len(self._modes)) if mode != self._present]
-            self._running = others[self._turn % len(others)]
-            self._turn += 1
-        return self._modes[self._running]
+        if self._trial is None and len(self._modes) > 1 and self._since >= self._patience():
+            self._trial = self._next_trial()
+        return self._modes[self._present if self._trial is None else self._trial]
 
     def record(self, seconds: float) -> None:
         """Notes how long the chosen step took, per token."""
+        self._since += 1
+        if self._since <= 0:
+            return
         self._fastest = min(self._fastest * FORGET, seconds)
         self._seconds = [None if known is None else known * FORGET for known in self._seconds]
-        before = self._seconds[self._running]
-        if before is not None:  # one hiccup says little, several in a row say much
+        if self._trial is None:
+            self._note(self._present, seconds)
+            best = min(range(len(self._modes)), key=self._known)
+            if self._known(best) < BETTER * self._known(self._present):
+                self._present = best
+        else:
+            self._judge(self._trial, seconds)
+
+    def _judge(self, trial: int, seconds: float) -> None:
+        """Goes on with a trial, ends it, or takes it for the way from now on."""
+        self._tried.append(seconds)
+        if seconds >= BETTER * self._known(self._present):
+            self._note(trial, seconds)
+        elif len(self._tried) < TRIAL_STEPS:
+            return
+        else:
+            self._seconds[trial] = sum(self._tried) / len(self._tried)
+            self._present = trial
+        self._trial, self._tried, self._since = None, [], 1
+
+    def _note(self, mode: int, seconds: float) -> None:
+        """Takes a time into a way's average: one hiccup says little, several in a row say much."""
+        before = self._seconds[mode]
+        if before is not None:
             seconds = before + _NEWEST * (min(seconds, _STEEPEST * before) - before)
-        self._seconds[self._running] = seconds
-        best = min(range(len(self._modes)), key=self._known)
-        if best != self._present and self._known(best) < BETTER * self._known(self._present):
-            self._present = best
+        self._seconds[mode] = seconds
+
+    def _next_trial(self) -> int:
+        if None in self._seconds:
+            return self._seconds.index(None)
+        others = [mode for mode in range(len(self._modes)) if mode != self._present]
+        self._turn += 1
+        return others[self._turn % len(others)]
+
+    def _patience(self) -> int:
+        """Steps since the last trial after which the next one begins."""
+        if None in self._seconds:
+            return SETTLED_STEPS
+        disturbed = self._present != 0 or self._known(self._present) > CALM * self._fastest
+        return PROBE_STEPS if disturbed else CALM_PROBE_STEPS
 
     def _known(self, mode: int) -> float:
         seconds = self._seconds[mode]
         return float("inf") if seconds is None else seconds
-
-    def _disturbed(self) -> bool:
-        seconds = self._seconds[self._present]
-        return self._present != 0 or (seconds is not None and seconds > CALM * self._fastest)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sealhost.kernels.cpu.pace import PROBE_STEPS, Mode, Pace, size_class
+from sealhost.kernels.cpu.pace import COLD_STEPS, PROBE_STEPS, SETTLED_STEPS, TRIAL_STEPS, Mode, Pace, size_class
 from sealhost.kernels.cpu.sync import LONG_SPINS, SHORT_SPINS
 
 ALL, POLITE, ALONE = Mode(4, LONG_SPINS), Mode(4, SHORT_SPINS), Mode(1, LONG_SPINS)
@@ -20,14 +20,43 @@ def drive(pace, seconds, steps):
 
 def test_a_calm_machine_tries_each_way_once_and_then_hardly_again():
     modes = drive(Pace(4), CALM, 1000)
-    assert modes[:3] == [ALL, POLITE, ALONE]
-    assert modes[3:].count(ALL) >= 995
+    assert [mode for mode in modes[:20] if mode != ALL] == [POLITE, ALONE]
+    assert modes[20:].count(ALL) >= 975
+
+
+def test_the_first_steps_find_everything_cold_and_say_nothing():
+    pace = Pace(4)
+    for _ in range(COLD_STEPS):
+        assert pace.choose() == ALL
+        pace.record(1000.0)
+    assert drive(pace, CALM, 100).count(ALL) >= 98
+
+
+def test_the_calm_way_is_taken_again_within_two_trials_of_the_calm():
+    pace = Pace(4)
+    drive(pace, CALM, 20)
+    drive(pace, {ALL: 300.0, POLITE: 150.0, ALONE: 9.0}, 20 * PROBE_STEPS)
+    drive(pace, CALM, 2 * PROBE_STEPS + 2 * TRIAL_STEPS)
+    assert set(drive(pace, CALM, 100)) == {ALL}
+
+
+def test_a_lucky_step_of_a_way_that_is_slower_does_not_win():
+    pace, busy = Pace(4), {ALL: 30.0, POLITE: 15.0, ALONE: 9.0}
+    drive(pace, busy, 20 * PROBE_STEPS)
+    modes, lucky = [], True
+    for _ in range(20 * PROBE_STEPS):
+        modes.append(pace.choose())
+        pace.record(4.0 if modes[-1] == ALL and lucky else busy[modes[-1]])
+        lucky = modes[-1] != ALL or not lucky  # every second step of it is a lucky one
+    assert modes.count(ALONE) >= len(modes) * 0.85
 
 
 @pytest.mark.parametrize("best", [POLITE, ALONE])
 def test_a_machine_that_was_busy_from_the_start_is_seen_through(best):
     busy = {ALL: 30.0, POLITE: 15.0, ALONE: 15.0} | {best: 9.0}
-    modes = drive(Pace(4), busy, 200)
+    pace = Pace(4)
+    drive(pace, busy, COLD_STEPS + 6 * SETTLED_STEPS)
+    modes = drive(pace, busy, 200)
     assert modes.count(best) >= 200 * (1 - 1.5 / PROBE_STEPS)
 
 
