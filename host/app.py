@@ -182,7 +182,7 @@ def _served(loaded: LoadedModel, engine: Engine) -> ServedModel:
         bos=words.bos,
         add_bos=words.add_bos,
         template=template,
-        samplers=tuple(loaded.samplers),
+        samplers=loaded.samplers,
         engine=engine,
     )
 

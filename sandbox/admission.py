@@ -8,9 +8,10 @@ the proxies that start the first instance. `admit` raises at the first fault; `r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import abi
+from .config_schema import ConfigSchema, SchemaError
 from .errors import AdmissionError
 from .limits import WASM_PAGE
 from .wasm_binary import KIND_FUNCTION, KIND_MEMORY, parse
@@ -18,7 +19,7 @@ from .wasm_reader import MalformedError
 from .wasm_rewrite import is_reserved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from .limits import Limits, OperatorLimits
     from .plugin import Plugin
@@ -38,7 +39,7 @@ REMEDIES = {
     "1.11": "build the module again",
     "1.12": "build for the core features of README clause 1.12",
     "1.13": "make the module smaller, or build it with optimisation",
-    "1.14": "build for this version of sealhost",
+    "1.14": "build for this version of sealhost, and declare only what it knows",
     "1.15": "run the plugin's own tests",
     "1.16": "use a tokenizer made for this kind of vocabulary",
 }
@@ -82,6 +83,19 @@ def manifest_faults(plugin: Plugin) -> Iterator[MalformedError]:
     if plugin.tier not in abi.TIERS[plugin.role]:
         tier = max(abi.TIERS[plugin.role])
         yield MalformedError(f"expected a {plugin.role} of tier {tier!r}, got {plugin.tier!r}", "1.14")
+    if plugin.config_schema is not None:
+        yield from _schema_faults(plugin.config_schema, plugin.role)
+
+
+def _schema_faults(schema: Mapping[str, Any], role: str) -> Iterator[MalformedError]:
+    """Clause 9.1."""
+    if role != "sampler":
+        yield MalformedError(f"expected no config_schema on a {role}, got one", "1.14")
+        return
+    try:
+        ConfigSchema(schema)
+    except SchemaError as error:
+        yield MalformedError(str(error), "1.14")
 
 
 def module_faults(module: Module, role: str, limits: Limits, allowed: OperatorLimits) -> Iterator[MalformedError]:

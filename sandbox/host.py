@@ -19,6 +19,7 @@ from . import abi, sampler, tokenizer
 from .admission import admit, refusal
 from .cache import CodeCache
 from .compiler import CompileError, CompileLimits, compile_module
+from .config_schema import ConfigSchema
 from .engine import Engine
 from .errors import AdmissionError, GuestError
 from .instance import Instance, Program
@@ -104,7 +105,8 @@ class Sandbox:
         """
         raw, program = self._prepare(plugin, "sampler", b"", sampler.prepare, lambda _instance, _layout: None)
         layout = SamplerLayout(*abi.SAMPLER_LAYOUT.unpack(raw))
-        return sampler.SamplerPlugin(plugin.name, plugin.sha256, program, layout, vocab_size)
+        schema = None if plugin.config_schema is None else ConfigSchema(plugin.config_schema)
+        return sampler.SamplerPlugin(plugin.name, plugin.sha256, program, layout, vocab_size, schema)
 
     def close(self) -> None:
         """Stops the ticker; calls of all plugins are refused from then on. Idempotent."""

@@ -7,7 +7,10 @@ Production code hands in nothing but what `signing.verify` made.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class PluginLimits(Protocol):
@@ -64,3 +67,7 @@ class Plugin(Protocol):
     @property
     def limits(self) -> PluginLimits:
         """Limits that the publisher asks for."""
+
+    @property
+    def config_schema(self) -> Mapping[str, Any] | None:
+        """JSON schema of a sampler's configuration; None: it takes none."""

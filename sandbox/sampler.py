@@ -10,24 +10,26 @@ A session is used by one thread at a time. Never call `step` on an event loop.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import abi, sampling
 from .admission import refusal
+from .config_schema import WHERE, bad_config, serialised
 from .errors import GuestError, SandboxError
 from .instance import Instance
 from .layout import LayoutError, SamplerLayout
 from .randomness import draw
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
     from numpy.typing import NDArray
 
+    from .config_schema import ConfigSchema
     from .instance import Program
     from .limits import Limits
     from .params import SamplingParams
@@ -61,12 +63,21 @@ class SamplerPlugin:
         program: The snapshot after `init`.
         layout: What the guest published, checked.
         vocab_size: Logits of the model.
+        schema: Of its configuration; None: it takes none.
 
     Raises:
         AdmissionError: When a row of the guest is too short for the vocabulary.
     """
 
-    def __init__(self, name: str, sha256: str, program: Program, layout: SamplerLayout, vocab_size: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        sha256: str,
+        program: Program,
+        layout: SamplerLayout,
+        vocab_size: int,
+        schema: ConfigSchema | None = None,
+    ) -> None:
         if vocab_size > layout.vocab_capacity:
             problem = f"expected room for {vocab_size} logits, got vocab_capacity {layout.vocab_capacity}"
             raise refusal(name, "1.15", problem)
@@ -75,6 +86,7 @@ class SamplerPlugin:
         self.vocab_size = vocab_size
         self._program = program
         self._layout = layout
+        self._schema = schema
 
     @property
     def limits(self) -> Limits:
@@ -91,6 +103,32 @@ class SamplerPlugin:
         """Logits that the guest has room for."""
         return self._layout.vocab_capacity
 
+    def config_bytes(self, config: Mapping[str, Any] | None) -> bytes:
+        """Checks the configuration of a request (clauses 9.2 to 9.4).
+
+        Args:
+            config: A JSON object; None: the request has none.
+
+        Returns:
+            What `session` takes as `config`.
+
+        Raises:
+            SandboxError: Naming the value that does not fit.
+        """
+        if self._schema is None:
+            if config is not None:
+                raise bad_config(WHERE, f"expected none, because {self.name} takes no configuration, got one")
+            return b""
+        if config is None:
+            self._schema.check({})
+            return b""
+        raw = serialised(config)
+        if len(raw) > self._layout.config_capacity:
+            capacity = self._layout.config_capacity
+            raise bad_config(WHERE, f"expected at most {capacity} bytes of JSON for {self.name}, got {len(raw)}")
+        self._schema.check(config)
+        return raw
+
     def session(
         self, params: SamplingParams, prompt_ids: Sequence[int], *, choice: int = 0, config: bytes = b""
     ) -> SamplerSession:
@@ -100,7 +138,7 @@ class SamplerPlugin:
             params: Of the request.
             prompt_ids: The prompt.
             choice: Index of the choice; part of the randomness.
-            config: Opaque bytes for the guest.
+            config: Bytes for the guest: what `config_bytes` made.
 
         Raises:
             SandboxError: When an id is out of range or something exceeds the guest's capacity.

@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from pathlib import Path  # noqa: TC003 — cyclopts reads annotations at run time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -47,6 +47,7 @@ def run(  # noqa: PLR0913 — one parameter for each option of the command line
     temperature: float = 0.0,
     seed: int | None = None,
     sampler: str | None = None,
+    sampler_config: str | None = None,
     keys: Keys = None,
     state: StateFolder = None,
     engine: EngineOptions = DEFAULTS,
@@ -62,6 +63,7 @@ def run(  # noqa: PLR0913 — one parameter for each option of the command line
         temperature: 0 always takes the likeliest token.
         seed: Repeats an answer with a temperature above 0.
         sampler: Name of the bundle's sampler to use. [default: its first]
+        sampler_config: The sampler's configuration, a JSON object.
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions; without it your own.
         engine: How the model runs.
@@ -69,7 +71,9 @@ def run(  # noqa: PLR0913 — one parameter for each option of the command line
     text = _valid(sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if prompt == "-" else prompt)
     with opened_bundle(bundle, keys, state, engine.config()) as (_, opened):
         model = opened.served
-        asking = Asking(max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler)
+        asking = Asking(
+            max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler, sampler_config=sampler_config
+        )
         conversation = [*_told(system), {"role": "user", "content": text}]
         asking.answer(model, asking.raw_ids(model, text) if raw else asking.chat_ids(model, conversation))
 
@@ -83,6 +87,7 @@ def chat(  # noqa: PLR0913 — see run
     temperature: float = CHAT_TEMPERATURE,
     seed: int | None = None,
     sampler: str | None = None,
+    sampler_config: str | None = None,
     keys: Keys = None,
     state: StateFolder = None,
     engine: EngineOptions = DEFAULTS,
@@ -96,6 +101,7 @@ def chat(  # noqa: PLR0913 — see run
         temperature: 0 always takes the likeliest token.
         seed: Repeats a conversation.
         sampler: Name of the bundle's sampler to use. [default: its first]
+        sampler_config: The sampler's configuration, a JSON object.
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions; without it your own.
         engine: How the model runs.
@@ -104,7 +110,9 @@ def chat(  # noqa: PLR0913 — see run
         import readline  # noqa: F401, PLC0415 — editing and history for input()
     with opened_bundle(bundle, keys, state, engine.config()) as (_, opened):
         model = opened.served
-        asking = Asking(max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler)
+        asking = Asking(
+            max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler, sampler_config=sampler_config
+        )
         messages = _told(system)
         note(f"{model.name} is ready; /clear forgets the conversation, /exit or Ctrl-D ends it")
         while (text := _next_line()) is not None:
@@ -125,9 +133,21 @@ class Asking:
     """How answers are made, for one run of a verb."""
 
     def __init__(
-        self, *, max_tokens: int | None, temperature: float, seed: int | None, sampler: str | None = None
+        self,
+        *,
+        max_tokens: int | None,
+        temperature: float,
+        seed: int | None,
+        sampler: str | None = None,
+        sampler_config: str | None = None,
     ) -> None:
-        self._fields = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed, "sampler": sampler}
+        self._fields = {
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "seed": seed,
+            "sampler": sampler,
+            "sampler_config": None if sampler_config is None else _json_object(sampler_config),
+        }
         self.tokens_per_s = 0.0
         self.first_token_s = 0.0
 
@@ -156,6 +176,7 @@ class Asking:
             params=chosen.params,
             stop_ids=chosen.stop_ids,
             sampler=chosen.sampler,
+            sampler_config=chosen.sampler_config,
         )
         texts: list[str] = []
         times = [time.perf_counter()]
@@ -190,6 +211,15 @@ def _next_line() -> str | None:
             return None
         if text:
             return text
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    from ..serving.strict_json import parse_object  # noqa: PLC0415 — see opening
+
+    try:
+        return parse_object(text.encode("utf-8", "surrogateescape"))
+    except RequestError as error:
+        raise UsageError("sampler_config", error.problem, "give one JSON object in UTF-8") from None
 
 
 def _valid(text: str) -> str:

@@ -43,6 +43,7 @@ class AuthoredPlugin:
     abi: int
     tier: str
     limits: PluginLimits
+    config_schema: dict[str, Any] | None = None
 
     @property
     def sha256(self) -> str:
@@ -57,7 +58,7 @@ class AuthoredPlugin:
             SealError: E_IO, E_SIZE, E_PLUGIN.
         """
         source = read_source(place)
-        return cls(source.wasm, source.name, source.role, source.abi, source.tier, source.limits)
+        return cls(source.wasm, source.name, source.role, source.abi, source.tier, source.limits, source.config_schema)
 
     @classmethod
     def undeclared(cls, wasm: Path, role: str) -> AuthoredPlugin:

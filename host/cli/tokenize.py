@@ -125,6 +125,7 @@ class ReferencePlugin:
     abi: int
     tier: str
     limits: PluginLimits
+    config_schema: None = None
 
 
 def _loaded(sandbox: Sandbox, plugin: Any, data: memoryview) -> TokenizerPlugin:

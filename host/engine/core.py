@@ -138,7 +138,8 @@ class Core:
         request, sampler = sequence.request, self._sampler(sequence.request.sampler)
 
         def opened() -> Opened:
-            return Opened(sampler.session(request.params, request.prompt_ids, choice=request.choice))
+            config = request.sampler_config
+            return Opened(sampler.session(request.params, request.prompt_ids, choice=request.choice, config=config))
 
         self._guests.start(sequence, opened, alone=self._alone)
 

@@ -45,6 +45,7 @@ class GenerationRequest:
         stop_ids: Ids that end the answer.
         logprobs: Alternatives to report for each token, 0 to MAX_LOGPROBS; None: no log-probabilities at all.
         sampler: Name of the sampler plugin; None: the bundle's first.
+        sampler_config: What the sampler's `config_bytes` made of the request's configuration.
     """
 
     id: str
@@ -56,6 +57,7 @@ class GenerationRequest:
     stop_ids: frozenset[int] = frozenset()
     logprobs: int | None = None
     sampler: str | None = None
+    sampler_config: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,7 @@ def _requests(
             stop_ids=options.stop_ids,
             logprobs=options.logprobs,
             sampler=options.sampler,
+            sampler_config=options.sampler_config,
         )
         for prompt in ids
         for choice in range(options.choices)

@@ -16,7 +16,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...sandbox import SamplingParams
+from ...sandbox import SamplingParams, SandboxError
 from ..engine.request import MAX_LOGPROBS
 from ..errors import RequestError
 
@@ -74,6 +74,7 @@ class Options:
         stop_ids: Ids that end the answer.
         logprobs: Alternatives for each token, None: none asked for.
         sampler: Name of the sampler plugin, None: the bundle's first.
+        sampler_config: Its configuration, checked and serialised.
     """
 
     params: SamplingParams
@@ -83,6 +84,7 @@ class Options:
     stop_ids: frozenset[int]
     logprobs: int | None
     sampler: str | None
+    sampler_config: bytes
 
 
 def chat_options(request: ChatRequest, model: ServedModel) -> Options:
@@ -136,7 +138,16 @@ def _options(request: Generate, model: ServedModel, max_tokens: int | None, logp
         stop_ids=_stop_ids(request, model),
         logprobs=logprobs,
         sampler=sampler,
+        sampler_config=_sampler_config(request, model),
     )
+
+
+def _sampler_config(request: Generate, model: ServedModel) -> bytes:
+    sampler = next(iter(model.samplers)) if request.sampler is None else request.sampler
+    try:
+        return model.samplers[sampler].config_bytes(request.sampler_config)
+    except SandboxError as error:
+        raise RequestError(error.problem, error.remedy, param=error.where) from None
 
 
 def _params(request: Generate, model: ServedModel) -> SamplingParams:

@@ -89,6 +89,7 @@ class Generate(msgspec.Struct, kw_only=True):
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
     sampler: str | None = None
+    sampler_config: dict[str, Any] | None = None
 
 
 class ChatRequest(Generate, kw_only=True):

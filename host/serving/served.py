@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .refusal import http_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..engine.request import EngineStats, Event, GenerationRequest
     from .template import ChatTemplate
@@ -30,6 +30,13 @@ class Tokenizer(Protocol):
 
     def encode(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
         """Token ids of a text; see sandbox.TokenizerPlugin."""
+
+
+class Sampler(Protocol):
+    """A sampler that requests may name; any thread may call it."""
+
+    def config_bytes(self, config: Mapping[str, Any] | None) -> bytes:
+        """Checks a request's configuration; see sandbox.SamplerPlugin."""
 
 
 class EnginePort(Protocol):
@@ -62,7 +69,7 @@ class ServedModel:
         bos: Id of the beginning-of-sequence token, -1 for none.
         add_bos: Whether a prompt starts with it.
         template: Its chat template, None when the bundle has none.
-        samplers: Names of its sampler plugins, the default first.
+        samplers: Its sampler plugins by name, the default first.
         engine: Where its requests run.
         longest_token_bytes: Most bytes that one id stands for, at least 1.
     """
@@ -79,7 +86,7 @@ class ServedModel:
     bos: int
     add_bos: bool
     template: ChatTemplate | None
-    samplers: tuple[str, ...]
+    samplers: Mapping[str, Sampler]
     engine: EnginePort
     longest_token_bytes: int = field(init=False)
 

@@ -8,7 +8,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,9 @@ class Tokenizer(Protocol):
 
 class Sampler(Protocol):
     """What is used of a sandboxed sampler."""
+
+    def config_bytes(self, config: Mapping[str, Any] | None) -> bytes:
+        """Checks a request's configuration; what it raises names the value that does not fit."""
 
     def session(
         self, params: SamplingParams, prompt_ids: Sequence[int], *, choice: int = 0, config: bytes = b""

@@ -54,6 +54,7 @@ class Guest:
     abi: int = 1
     tier: str = ""
     limits: GuestLimits = field(default_factory=GuestLimits)
+    config_schema: dict | None = None
 
     @property
     def sha256(self) -> str:

@@ -259,7 +259,7 @@ class Limits:
     memory_bytes: int = 1 << 20; init_ms: int = 200; load_ms: int = 200; step_ms: int = 50; encode_ms: int = 50
 @dataclass
 class Guest:
-    wasm: bytes; name: str = "guest"; role: str = "sampler"; sha256: str = ""; abi: int = 1; tier: str = "full"; limits: Limits = Limits()
+    wasm: bytes; name: str = "guest"; role: str = "sampler"; sha256: str = ""; abi: int = 1; tier: str = "full"; limits: Limits = Limits(); config_schema: None = None
     __hash__ = None
 limits = OperatorLimits(memory_bytes=1 << 20, table_elements=1000)
 with Sandbox(limits, cache_directory=Path({str(sandbox_cache)!r})) as sandbox:

@@ -44,8 +44,11 @@ def test_run_refuses_nonsense_in_one_line(
     root, keys = bundle_arguments
     assert run(["run", root, "a", "--temperature", "-1", *keys]) == 2
     assert run(["run", root, "a\udcff", *keys]) == 2
+    assert run(["run", root, "a", "--sampler-config", "{", *keys]) == 2
+    assert run(["run", root, "a", "--sampler-config", '{"tau": 1}', *keys]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[0] for line in lines if line.startswith("E_")] == ["E_USAGE", "E_USAGE"]
+    assert [line.split()[0] for line in lines if line.startswith("E_")] == ["E_USAGE"] * 4
+    assert "takes no configuration" in lines[-1]
     assert "temperature" in lines[-2] or "temperature" in lines[0]
 
 

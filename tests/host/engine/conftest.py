@@ -127,8 +127,10 @@ class FakeSampler:
         self.open = 0
         self.misused = 0
         self.sessions: list[FakeSession] = []
+        self.configs: list[bytes] = []
 
-    def session(self, _params, prompt_ids, *, choice=0):
+    def session(self, _params, prompt_ids, *, choice=0, config=b""):
+        self.configs.append(config)
         self.opening(tuple(prompt_ids))
         session = FakeSession(self, prompt_ids, choice)
         with self.lock:

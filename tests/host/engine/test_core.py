@@ -390,3 +390,9 @@ def test_a_preempted_sequence_whose_guest_is_late_comes_back_right(twin):
     assert slow.tokens == twin.answer([1], 5)
     assert quick.last != slow.last
     leaves_nothing(core, house)
+
+
+def test_a_requests_configuration_reaches_its_guest(twin):
+    house = twin.House()
+    run(twin, house, [twin.request("a", [5], 2, sampler_config=b"{}"), twin.request("b", [6], 2)])
+    assert sorted(house.sampler.configs) == [b"", b"{}"]

@@ -25,7 +25,7 @@ def turncoat(tmp_path_factory, twin):
     wasm = bytes(wasmtime.wat2wasm(GUEST.read_text()))
     limits = SimpleNamespace(memory_bytes=1 << 20, init_ms=500, load_ms=500, step_ms=50, encode_ms=50)
     plugin = SimpleNamespace(
-        name="turncoat", role="sampler", wasm=wasm, sha256=hashlib.sha256(wasm).hexdigest(), abi=1, tier="full", limits=limits
+        name="turncoat", role="sampler", wasm=wasm, sha256=hashlib.sha256(wasm).hexdigest(), abi=1, tier="full", limits=limits, config_schema=None
     )  # fmt: skip
     with Sandbox(cache_directory=tmp_path_factory.mktemp("cache") / "cache") as sandbox:
         yield sandbox.load_sampler(plugin, twin.VOCAB)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -27,6 +28,8 @@ from sealhost.host.serving.server import Server, bind
 from sealhost.host.serving.service import Service
 from sealhost.host.serving.template import ChatTemplate
 from sealhost.host.serving.workers import Workers
+from sealhost.sandbox import OperatorLimits, SamplerPlugin
+from sealhost.sandbox.config_schema import ConfigSchema
 
 BOS, EOS, IM_START, IM_END = 300, 301, 302, 303
 SPECIALS = {"<s>": BOS, "</s>": EOS, "<|im_start|>": IM_START, "<|im_end|>": IM_END}
@@ -187,6 +190,20 @@ class Plane:
     registry: Registry
 
 
+OTHER_SCHEMA = {
+    "type": "object",
+    "properties": {"tau": {"type": "number", "minimum": 0}, "words": {"type": "array", "items": {"type": "string"}}},
+    "additionalProperties": False,
+}
+
+
+def sampler(name: str, schema: dict[str, Any] | None = None) -> SamplerPlugin:
+    """The real proxy over no guest at all: what it checks of a request, it checks before it starts one."""
+    layout: Any = SimpleNamespace(vocab_capacity=1 << 20, config_capacity=200)
+    program: Any = SimpleNamespace(limits=None, engine=SimpleNamespace(allowed=OperatorLimits()))
+    return SamplerPlugin(name, "", program, layout, 300, None if schema is None else ConfigSchema(schema))
+
+
 def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Plane:
     texts = {i: bytes([i]) if i < 256 else b"" for i in range(320)} | {i: t.encode() for t, i in SPECIALS.items()}
     token_bytes = [texts[i] for i in range(320)]
@@ -201,7 +218,7 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
         "context": 256,
         "bos": BOS,
         "add_bos": False,
-        "samplers": ("standard", "other"),
+        "samplers": {"standard": sampler("standard"), "other": sampler("other", OTHER_SCHEMA)},
     } | changes
     tokenizer = ByteTokenizer()
     model = ServedModel(

@@ -54,6 +54,14 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], str, str | None]] = [
     ({"n": 0}, "n", None),
     ({"n": 9}, "n", None),
     ({"n": [1]}, "n", None),
+    ({"sampler_config": {}}, "sampler_config", None),
+    ({"sampler_config": "x"}, "sampler_config", None),
+    ({"sampler": "other", "sampler_config": []}, "sampler_config", None),
+    ({"sampler": "other", "sampler_config": {"tau": -1}}, "sampler_config.tau", None),
+    ({"sampler": "other", "sampler_config": {"words": ["a", 1]}}, "sampler_config.words[1]", None),
+    ({"sampler": "other", "sampler_config": {"tou": 1}}, "sampler_config.tou", None),
+    ({"sampler": "other", "sampler_config": {"words": ["a" * 200]}}, "sampler_config", None),
+    ({"sampler": "other", "sampler_config": {"words": ["a" * 20_000]}}, "sampler_config", None),
     ({"seed": 2**64}, "seed", None),
     ({"seed": -(2**63) - 1}, "seed", None),
     ({"seed": "x"}, "seed", None),
@@ -341,3 +349,14 @@ def test_errors_are_strict_json_whatever_the_client_sent(live: Any) -> None:
     error = json.loads(answer.content, parse_constant=pytest.fail)["error"]
     assert len(error["message"]) < 500
     assert "\x1b" not in error["message"]
+
+
+@pytest.mark.parametrize("path", [CHAT, COMPLETE])
+def test_a_samplers_configuration_is_checked_and_handed_on(live: Any, path: str) -> None:
+    body = {"messages": MESSAGES} if path == CHAT else {"prompt": "hi"}
+    chosen = {"sampler": "other", "sampler_config": {"words": ["é"], "tau": 1.5}}
+    assert live.client.post(path, json={**body, **chosen}).status_code == 200
+    request = live.plane.engine.submitted[-1]
+    assert (request.sampler, request.sampler_config) == ("other", '{"tau":1.5,"words":["é"]}'.encode())
+    assert live.client.post(path, json={**body, "sampler_config": None}).status_code == 200
+    assert live.plane.engine.submitted[-1].sampler_config == b""
