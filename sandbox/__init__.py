@@ -6,6 +6,7 @@ from .host import Sandbox
 from .limits import Limits, OperatorLimits
 from .params import SamplingParams
 from .plugin import Plugin, PluginLimits
+from .record import PluginStats
 from .sampler import Decision, SamplerPlugin, SamplerSession
 from .tokenizer import TokenizerPlugin
 from .vocabulary import Vocabulary
@@ -19,6 +20,7 @@ __all__ = [
     "OperatorLimits",
     "Plugin",
     "PluginLimits",
+    "PluginStats",
     "SamplerPlugin",
     "SamplerSession",
     "SamplingParams",

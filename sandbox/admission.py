@@ -91,11 +91,11 @@ def _schema_faults(schema: Mapping[str, Any], role: str) -> Iterator[MalformedEr
     """Clause 9.1."""
     if role != "sampler":
         yield MalformedError(f"expected no config_schema on a {role}, got one", "1.14")
-        return
-    try:
-        ConfigSchema(schema)
-    except SchemaError as error:
-        yield MalformedError(str(error), "1.14")
+    else:
+        try:
+            ConfigSchema(schema)
+        except SchemaError as error:
+            yield MalformedError(str(error), "1.14")
 
 
 def module_faults(module: Module, role: str, limits: Limits, allowed: OperatorLimits) -> Iterator[MalformedError]:

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import threading
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -98,10 +99,14 @@ class Engine:
     Args:
         allowed: The operator's limits; of these the stack and the tick matter here.
         meter: Told after each call what it cost; guests then run in fuel mode, which is slower.
+        clock: Seconds that never go back, for quarantines.
     """
 
-    def __init__(self, allowed: OperatorLimits, meter: Meter | None = None) -> None:
+    def __init__(
+        self, allowed: OperatorLimits, meter: Meter | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.allowed = allowed
+        self.clock = clock
         self.meter = meter
         self.settings = {**SETTINGS, "max_wasm_stack": allowed.stack_bytes}
         if meter is not None:

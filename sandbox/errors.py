@@ -3,7 +3,7 @@
 SealhostError
 └── SandboxError            misuse, or a sandbox that cannot serve
     ├── AdmissionError      a module that is not let in; names the clause of README §1
-    └── GuestError          a call that failed because of its guest; names the plugin and the kind
+    └── GuestError          a call that its guest failed or that was refused for it; names plugin and kind
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from ..signing.errors import Code, SealhostError
 
-GuestErrorKind: TypeAlias = Literal["trap", "timeout", "invalid", "error", "empty"]
+GuestErrorKind: TypeAlias = Literal["trap", "timeout", "invalid", "error", "empty", "quarantined", "busy"]
 
 
 class SandboxError(SealhostError):
@@ -50,7 +50,7 @@ class GuestError(SandboxError):
 
     Args:
         plugin: Name of the plugin.
-        kind: "trap", "timeout", "invalid", "error" or "empty".
+        kind: "trap", "timeout", "invalid", "error" or "empty"; "quarantined" or "busy" when it was not called at all.
         problem: What happened.
         remedy: What to do about it.
     """

@@ -10,6 +10,7 @@ One for each process. Loading is the way of README's picture: admission, first i
 from __future__ import annotations
 
 import hashlib
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -55,6 +56,7 @@ class Sandbox:
         use_cache: Whether it is kept at all.
         compile_limits: Limits of the compiling child.
         meter: Told what each call cost, for those who measure plugins (clause 4.7); calls are slower then.
+        clock: Seconds that never go back: the clock of quarantines (clause 10.2).
     """
 
     def __init__(
@@ -65,11 +67,12 @@ class Sandbox:
         use_cache: bool = True,
         compile_limits: CompileLimits | None = None,
         meter: Meter | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits or OperatorLimits()
         self._compile_limits = compile_limits or CompileLimits()
         self._cache = CodeCache((cache_directory or CodeCache.default_directory()) if use_cache else None)
-        self._engine = Engine(self.limits, meter)
+        self._engine = Engine(self.limits, meter, clock)
         self._fingerprint = self._engine.fingerprint()
 
     def load_tokenizer(self, plugin: Plugin, vocabulary: Vocabulary) -> tokenizer.TokenizerPlugin:

@@ -24,7 +24,7 @@ MAX_MEMORY_BYTES = 4096 * MIB - WASM_PAGE
 
 @dataclass(frozen=True, slots=True)
 class OperatorLimits:
-    """What the operator allows any guest; the reasons stand in README §3.
+    """What the operator allows any guest; the reasons stand in README §3 and §10.
 
     Raises:
         SandboxError: When a limit is not positive, or more than 32-bit memory can hold.
@@ -38,6 +38,10 @@ class OperatorLimits:
     step_ms: int = 100
     encode_ms: int = 2_000
     tick_ms: int = 5
+    max_sessions: int = 256
+    strikes: int = 5
+    backoff_ms: int = 1_000
+    max_backoff_ms: int = 300_000
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -21,6 +21,7 @@ from .errors import GuestError, SandboxError
 from .instance import Instance
 from .layout import LayoutError, SamplerLayout
 from .randomness import draw
+from .record import PluginRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .instance import Program
     from .limits import Limits
     from .params import SamplingParams
+    from .record import PluginStats, Ticket
 
 _ONE_ROW = 1
 """A session is one choice: other choices of the request have instances of their own."""
@@ -87,6 +89,11 @@ class SamplerPlugin:
         self._program = program
         self._layout = layout
         self._schema = schema
+        self._record = PluginRecord(name, program.engine.allowed, program.engine.clock)
+
+    def stats(self) -> PluginStats:
+        """What it did so far (clause 10.4)."""
+        return self._record.stats()
 
     @property
     def limits(self) -> Limits:
@@ -142,7 +149,7 @@ class SamplerPlugin:
 
         Raises:
             SandboxError: When an id is out of range or something exceeds the guest's capacity.
-            GuestError: When no instance can be started.
+            GuestError: When no instance can be started, the plugin is quarantined, or it has no place left.
         """
         history = self._checked_history(prompt_ids)
         self._require("bytes of config", len(config), self._layout.config_capacity)
@@ -151,8 +158,12 @@ class SamplerPlugin:
             if token >= self.vocab_size:
                 problem = f"expected logit_bias ids below {self.vocab_size}, got {token}"
                 raise SandboxError(f"plugin {self.name}", problem, "change the request")
-        instance = Instance(self._program)
-        return SamplerSession(instance, self._layout, self.vocab_size, _Request(params, history, choice, config))
+        request = _Request(params, history, choice, config, self._record.admit())
+        try:
+            return SamplerSession(Instance(self._program), self._layout, self.vocab_size, request)
+        except BaseException:
+            request.ticket.close()
+            raise
 
     def _checked_history(self, prompt_ids: Sequence[int]) -> NDArray[np.uint32]:
         self._require("ids of history", len(prompt_ids), self._layout.history_capacity)
@@ -173,6 +184,7 @@ class _Request(NamedTuple):
     prompt: NDArray[np.uint32]
     choice: int
     config: bytes
+    ticket: Ticket
 
 
 class SamplerSession:
@@ -180,6 +192,7 @@ class SamplerSession:
 
     def __init__(self, instance: Instance, layout: SamplerLayout, vocab_size: int, request: _Request) -> None:
         self._instance = instance
+        self._ticket = request.ticket
         self._layout = layout
         self._vocab_size = vocab_size
         self._params = request.params
@@ -221,6 +234,15 @@ class SamplerSession:
             GuestError: When the guest fails, answers what it may not, or no token can be drawn.
             SandboxError: When the session is closed, dead, or in use on another thread.
         """
+        try:
+            decision = self._step()
+        except GuestError as error:
+            self._ticket.fail(error)
+            raise
+        self._ticket.prove()
+        return decision
+
+    def _step(self) -> Decision:
         if self._row is None or self._result is None:
             raise self._closed()
         words = draw(self._params.seed, self._choice, self._length)
@@ -231,7 +253,7 @@ class SamplerSession:
         )  # fmt: skip
         self._flags = 0
         self._result[:] = _NO_RESULT  # clause 8.1: no answer of an earlier step
-        status = self._instance.call("step", _ONE_ROW)
+        status = self._ticket.call(self._instance, "step", _ONE_ROW)
         if status != _OK:
             raise self._status_error("step", status)
         size, action, token, _ = abi.RESULT.unpack_from(self._result)
@@ -262,9 +284,13 @@ class SamplerSession:
         """
         if self._row is None:
             raise self._closed()
-        status = self._instance.call("reset")
-        if status != _OK:
-            raise self._status_error("reset", status)
+        try:
+            status = self._ticket.call(self._instance, "reset")
+            if status != _OK:
+                raise self._status_error("reset", status)
+        except GuestError as error:
+            self._ticket.fail(error)
+            raise
         self._length = self._prompt_length
         self._flags = _NEW
 
@@ -272,6 +298,7 @@ class SamplerSession:
         """Ends the session; views of its memory are dropped first. Idempotent."""
         self._history = self._row = self._result = None
         self._instance.close()
+        self._ticket.close()
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ Thread-safe: each call runs in a fresh instance. Never call it on an event loop:
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -17,10 +18,14 @@ from .admission import refusal
 from .errors import GuestError, SandboxError
 from .instance import Instance
 from .layout import LayoutError, TokenizerLayout
+from .record import PluginRecord
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from .instance import Program
     from .limits import Limits
+    from .record import PluginStats, Ticket
     from .vocabulary import Vocabulary
 
 _CHECKED_TYPES = frozenset({abi.TokenType.NORMAL, abi.TokenType.BYTE})
@@ -47,6 +52,11 @@ class TokenizerPlugin:
         self._layout = layout
         self._vocabulary = vocabulary
         self._dropped = integrity.unspellable(vocabulary)
+        self._record = PluginRecord(name, program.engine.allowed, program.engine.clock)
+
+    def stats(self) -> PluginStats:
+        """What it did so far (clause 10.4)."""
+        return self._record.stats()
 
     @property
     def limits(self) -> Limits:
@@ -67,7 +77,8 @@ class TokenizerPlugin:
             parse_special: Turn control tokens spelled in the text into their ids; never for a user's text.
 
         Raises:
-            GuestError: When the guest fails or its answer does not spell the text.
+            GuestError: When the guest fails, its answer does not spell the text, the plugin is quarantined, or it has
+                no place left.
             SandboxError: When the text is too long or holds lone surrogates.
         """
         raw = _utf8(text)
@@ -77,8 +88,19 @@ class TokenizerPlugin:
                 f"plugin {self.name}", problem, "send less text, or use a tokenizer with a larger input area"
             )
         flags = add_special * abi.EncodeFlag.ADD_SPECIAL | parse_special * abi.EncodeFlag.PARSE_SPECIAL
-        with Instance(self._program) as instance:  # clause 7.5
-            ids = self._run(instance, raw, int(flags))
+        with closing(self._record.admit()) as ticket:
+            try:
+                with Instance(self._program) as instance:  # clause 7.5
+                    ids = self._run(ticket, instance, raw, int(flags))
+                self._check(raw, ids, add_special=add_special, parse_special=parse_special)
+            except GuestError as error:
+                ticket.fail(error)
+                raise
+            ticket.prove()
+        found: list[int] = ids.tolist()
+        return found
+
+    def _check(self, raw: bytes, ids: NDArray[np.uint32], *, add_special: bool, parse_special: bool) -> None:
         found = integrity.check(
             self._vocabulary,
             raw,
@@ -89,12 +111,11 @@ class TokenizerPlugin:
         )
         if found is not None:
             raise GuestError(self.name, "invalid", f"encode: {found}")
-        return ids.tolist()
 
-    def _run(self, instance: Instance, raw: bytes, flags: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    def _run(self, ticket: Ticket, instance: Instance, raw: bytes, flags: int) -> NDArray[np.uint32]:
         layout = self._layout
         instance.memory.write(layout.input, raw)
-        count = instance.call("encode", len(raw), flags)
+        count = ticket.call(instance, "encode", len(raw), flags)
         capacity = layout.output_capacity // 4
         if count <= abi.ERROR:
             raise instance.guest_error("encode", count, layout.error, layout.error_capacity)

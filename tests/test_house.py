@@ -47,6 +47,7 @@ EXPORTED = {
         "OperatorLimits",
         "Plugin",
         "PluginLimits",
+        "PluginStats",
         "SamplerPlugin",
         "SamplerSession",
         "SamplingParams",

@@ -37,6 +37,9 @@ Lang = Literal["c", "zig", "rust", "assemblyscript"]
 WIDTH = 160
 """Columns of a table where nobody's terminal says how many there are."""
 
+_PATIENT = 1 << 30
+"""Strikes before a quarantine, for trials that want to see every failure."""
+
 MAX_ROUNDS = 1_000_000
 """More than anyone waits for."""
 
@@ -225,13 +228,13 @@ def _vocabulary(model: Path | None) -> Vocabulary:
 
 
 def _tried(folder: Path, *, seed: int, rounds: int, config: bytes, model: Path | None) -> list[Trial]:
-    from ...sandbox import Sandbox  # noqa: PLC0415 — brings wasmtime (clause 6.5)
+    from ...sandbox import OperatorLimits, Sandbox  # noqa: PLC0415 — brings wasmtime (clause 6.5)
     from .plugin_folder import AuthoredPlugin  # noqa: PLC0415
     from .plugin_sampler_trials import sampler_trials  # noqa: PLC0415
     from .plugin_tokenizer_trials import tokenizer_trials  # noqa: PLC0415
 
     plugin = AuthoredPlugin.read(folder)
-    with Sandbox() as sandbox:
+    with Sandbox(OperatorLimits(strikes=_PATIENT)) as sandbox:
         if plugin.role == "sampler":
             return list(sampler_trials(sandbox, plugin, folder, seed=seed, rows=rounds, config=config))
         return list(tokenizer_trials(sandbox, plugin, folder, _vocabulary(model), seed=seed, texts=rounds))

@@ -151,6 +151,6 @@ def sandbox(sandbox_cache: Path) -> Iterator[Sandbox]:
     """One for the whole session, as in production; limits are small so that hostile guests cost little."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sealhost.sandbox.host.compile_module", _compile_here)
-        limits = OperatorLimits(memory_bytes=1 << 20, table_elements=1000)
+        limits = OperatorLimits(memory_bytes=1 << 20, table_elements=1000, strikes=1 << 30)
         with Sandbox(limits, cache_directory=sandbox_cache) as made:
             yield made

@@ -85,5 +85,5 @@ def test_minor_is_the_headers():
 def test_exported_names_are_these():
     assert sorted(sealhost.sandbox.__all__) == [
         "AdmissionError", "CompileLimits", "Decision", "GuestError", "Limits", "OperatorLimits", "Plugin", "PluginLimits",
-        "SamplerPlugin", "SamplerSession", "SamplingParams", "Sandbox", "SandboxError", "TokenizerPlugin", "Vocabulary",
+        "PluginStats", "SamplerPlugin", "SamplerSession", "SamplingParams", "Sandbox", "SandboxError", "TokenizerPlugin", "Vocabulary",
     ]  # fmt: skip

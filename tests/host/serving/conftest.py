@@ -200,7 +200,7 @@ OTHER_SCHEMA = {
 def sampler(name: str, schema: dict[str, Any] | None = None) -> SamplerPlugin:
     """The real proxy over no guest at all: what it checks of a request, it checks before it starts one."""
     layout: Any = SimpleNamespace(vocab_capacity=1 << 20, config_capacity=200)
-    program: Any = SimpleNamespace(limits=None, engine=SimpleNamespace(allowed=OperatorLimits()))
+    program: Any = SimpleNamespace(limits=None, engine=SimpleNamespace(allowed=OperatorLimits(), clock=time.monotonic))
     return SamplerPlugin(name, "", program, layout, 300, None if schema is None else ConfigSchema(schema))
 
 
