@@ -122,7 +122,7 @@ class _Bins:
         """Nats from the best one, 0 or less, by the very operations of the plain way."""
         with np.errstate(over="ignore"):
             gaps = np.subtract(scores, self._best, out=out)
-            return np.divide(gaps, self._temperature, out=gaps)
+            return gaps if self._temperature == 1 else np.divide(gaps, self._temperature, out=gaps)
 
     def _weights(self) -> NDArray[np.float64]:
         """Sorts all into bins; answers each bin's weight, by a short series instead of an exponential for each."""
