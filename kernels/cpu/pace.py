@@ -28,7 +28,7 @@ CALM = 1.25
 PROBE_STEPS = 16
 """Steps from one trial to the next: a trial may cost three steps' time, so trials cost less than a fifth."""
 TRIAL_STEPS = 3
-"""Steps in which a trial must be faster, one after another, to win."""
+"""Steps in which a trial must be faster, or the present way slower, one after another, for a change."""
 COLD_STEPS = 2
 """First steps, which find caches cold and memory untouched and say nothing."""
 SETTLED_STEPS = 4
@@ -69,6 +69,7 @@ class Pace:
         self._modes = (calm, polite, alone) if threads > 1 else (calm,)
         self._seconds: list[float | None] = [None] * len(self._modes)
         self._present = 0
+        self._slower = 0
         self._trial: int | None = None
         self._tried: list[float] = []
         self._fastest = float("inf")
@@ -91,8 +92,9 @@ class Pace:
         if self._trial is None:
             self._note(self._present, seconds)
             best = min(range(len(self._modes)), key=self._known)
-            if self._known(best) < BETTER * self._known(self._present):
-                self._present = best
+            self._slower = self._slower + 1 if self._known(best) < BETTER * self._known(self._present) else 0
+            if self._slower == TRIAL_STEPS:
+                self._present, self._slower = best, 0
         else:
             self._judge(self._trial, seconds)
 
@@ -105,7 +107,7 @@ class Pace:
             return
         else:
             self._seconds[trial] = sum(self._tried) / len(self._tried)
-            self._present = trial
+            self._present, self._slower = trial, 0
         self._trial, self._tried, self._since = None, [], 1
 
     def _note(self, mode: int, seconds: float) -> None:

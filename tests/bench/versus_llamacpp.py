@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-WORKLOADS = (("decode", 64), ("prefill", 512))
+WORKLOADS = (("decode", 128), ("prefill", 512))
 
 
 class Worker:
