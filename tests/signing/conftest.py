@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from sealhost.signing.keys import public_key_of
 from sealhost.signing.pack import Template, pack
 from sealhost.signing.sign import sign_bundle
 from sealhost.signing.signature import SignatureFile, signed_message
+
+# the importlib import mode puts no test folder on the path; the attacks' operations are modules beside this file
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 PUBLISHER_SEED = bytes(range(32))
 WEIGHTS_BYTES = (4 << 20) + 1000
