@@ -44,6 +44,11 @@ def store_i64(k: Emit, address: Any, value: Any) -> None:
     k.store(address, value, align=8)
 
 
+def prefetch(k: Emit, address: Any) -> None:
+    """Asks for a cache line of the second level."""
+    k.prefetch(address, near=2)
+
+
 def pause(k: Emit) -> None:
     """Tells the core that this is a spin loop."""
     if platform.machine() == "x86_64":

@@ -14,6 +14,7 @@ from .kernelset import (
     load,
     load32,
     pause,
+    prefetch,
     sleep_on,
     store,
     store32,
@@ -77,8 +78,29 @@ def deal(sync: int, threads: int, tasks: int) -> None:
 
 
 @function
-def wait(sync: int, threads: int, tasks: int) -> None:
-    """Ends a phase: returns when every thread has come; the next phase has `tasks` tasks."""
+def first_tile(matrix: int, thread: int, threads: int) -> int:
+    """Where a thread's share of a matrix begins."""
+    return load(matrix + w.m_data) + load(matrix + w.m_tiles) * thread // threads * load(matrix + w.m_tile_bytes)
+
+
+@function
+def first_of_qkv(layer: int, thread: int, threads: int) -> int:
+    """Where a thread's share of queries, keys and values begins."""
+    q_tiles, kv_tiles = load(layer + w.l_query + w.m_tiles), load(layer + w.l_key + w.m_tiles)
+    tile, matrix = (q_tiles + 2 * kv_tiles) * thread // threads, layer + w.l_query
+    if tile >= q_tiles + kv_tiles:
+        tile, matrix = tile - q_tiles - kv_tiles, layer + w.l_value
+    elif tile >= q_tiles:
+        tile, matrix = tile - q_tiles, layer + w.l_key
+    return load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
+
+
+@function
+def wait_ahead(sync: int, threads: int, tasks: int, ahead: int, size: int) -> None:
+    """Ends a phase: returns when every thread has come; the next phase has `tasks` tasks.
+
+    Meanwhile `size` bytes from `ahead` are asked for: the memory would idle, too.
+    """
     here = atomic_load(sync + ROUND)
     if atomic_add(sync + ARRIVED, 1) == threads - 1:
         deal(sync, threads, tasks)
@@ -90,12 +112,23 @@ def wait(sync: int, threads: int, tasks: int) -> None:
     spins, most = 0, load(sync + SPINS)
     while atomic_load(sync + ROUND) == here:
         spins += 1
-        if spins < most:
+        if size > 0:
+            for line in range(4):
+                prefetch(ahead + LINE * line)
+            ahead += 4 * LINE
+            size -= 4 * LINE
+        elif spins < most:
             pause()
         else:
             atomic_add(sync + SLEEPERS, 1)
             sleep_on(sync + ROUND, here)
             atomic_add(sync + SLEEPERS, -1)
+
+
+@function
+def wait(sync: int, threads: int, tasks: int) -> None:
+    """`wait_ahead` when the next phase reads no weights."""
+    wait_ahead(sync, threads, tasks, 0, 0)
 
 
 @function

@@ -48,6 +48,7 @@ atomic_store = inline(barrier.atomic_store)
 atomic_add = inline(barrier.atomic_add, returns=I64)
 atomic_take = inline(barrier.atomic_take, returns=I64)
 pause = inline(barrier.pause)
+prefetch = inline(barrier.prefetch)
 sleep_on = inline(barrier.sleep_on)
 wake_all = inline(barrier.wake_all)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .emit import Emit
 
 QUANTISED = (Kind.Q4_1, Kind.Q4_0, Kind.Q8_0)
-PREFETCH_BYTES = 1536
+PREFETCH_BYTES = 8192
 """How far ahead packed weights are asked for: hides the memory's latency, which the core's own prefetcher does not."""
 SIDES = ((0, WIDE_STEP), (WIDE_LOW, 1))
 """The bytes of a wide activation: (offset in its record, multiplier)."""

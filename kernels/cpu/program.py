@@ -130,6 +130,8 @@ CHUNK = 128
 """Columns of one task in a matrix product: their activations stay in the second-level cache."""
 STRIP = 16
 """Columns between visits to the output: their sums stay in the first-level cache."""
+AHEAD = 96 << 10
+"""Bytes of its next weights that a thread asks for while it waits for the others; they fit its second-level cache."""
 QUERIES = 12
 """Queries that attend together in prefill; the keys are read once for them."""
 PARTITION_BLOCKS = 16

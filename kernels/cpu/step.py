@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from . import words as w
 from .attend import attention_phase, attention_tasks, store_phase
-from .control import check, chunks, deal, make_tiles, tasks_after_norm, wait
+from .control import check, chunks, deal, first_of_qkv, first_tile, make_tiles, tasks_after_norm, wait, wait_ahead
 from .kernelset import atomic_add, atomic_load, function, load, pause, sleep_on, wake_all
 from .phases import (
     acts_of,
@@ -27,7 +27,8 @@ from .phases import (
     qkv_phase,
     quantise_phase,
 )
-from .sync import EPOCH, IDLE, IDLE_SPINS, STOP
+from .program import AHEAD
+from .sync import EPOCH, IDLE, IDLE_SPINS, LONE_IDLE_SPINS, STOP
 
 
 @function
@@ -42,7 +43,7 @@ def attention_half(context: int, thread: int, layer: int, local: int, n: int, qk
         store_phase(context, thread, layer)
         wait(sync, threads, attention_tasks(context))
     attention_phase(context, thread, layer, local, alone)
-    wait(sync, threads, tasks_after_norm(n, out_tasks))
+    wait_ahead(sync, threads, tasks_after_norm(n, out_tasks), first_tile(layer + w.l_out, thread, threads), AHEAD)
     quantise_phase(context, thread, local, out_tasks)
     project(
         context, thread, local, layer + w.l_out, n, acts_of(context, local, n), load(context + w.c_acts_stride),
@@ -57,7 +58,8 @@ def feed_forward_half(
     """X += down(silu(gate(norm(x))) * up(norm(x)))."""
     norm_phase(context, thread, local, load(layer + w.l_ff_norm), 0, n, False, unit_tasks)
     gate_phase(context, thread, layer, local)
-    wait(load(context + w.c_sync), load(context + w.c_threads), out_tasks)
+    threads = load(context + w.c_threads)
+    wait_ahead(load(context + w.c_sync), threads, out_tasks, first_tile(layer + w.l_down, thread, threads), AHEAD)
     project(
         context, thread, local, layer + w.l_down, n, load(context + w.c_hid), load(context + w.c_hid_stride),
         load(context + w.c_hid_plain), load(context + w.c_hid_plain_stride),
@@ -77,12 +79,14 @@ def run(context: int, thread: int) -> None:
     head_tasks = load(load(context + w.c_head) + w.m_tiles) if rows > 0 else 0
     embed_phase(context, thread)
     for _number in range(load(context + w.c_layer_count)):
-        wait(sync, threads, tasks_after_norm(n, qkv_tasks))
+        wait_ahead(sync, threads, tasks_after_norm(n, qkv_tasks), first_of_qkv(layer, thread, threads), AHEAD)
         attention_half(context, thread, layer, local, n, qkv_tasks, out_tasks)
-        wait(sync, threads, tasks_after_norm(n, unit_tasks))
+        wait_ahead(sync, threads, tasks_after_norm(n, unit_tasks), first_tile(layer + w.l_gate, thread, threads), AHEAD)
         feed_forward_half(context, thread, layer, local, n, unit_tasks, out_tasks)
         layer += w.l_end
-    wait(sync, threads, tasks_after_norm(rows, head_tasks))
+    wait_ahead(
+        sync, threads, tasks_after_norm(rows, head_tasks), first_tile(load(context + w.c_head), thread, threads), AHEAD
+    )
     norm_phase(
         context,
         thread,
@@ -120,10 +124,10 @@ def work(context: int, thread: int) -> None:
     sync = load(context + w.c_sync)
     seen = 0
     while atomic_load(sync + STOP) == 0:
-        spins = 0
+        spins, most = 0, LONE_IDLE_SPINS if load(context + w.c_n) == 1 else IDLE_SPINS
         while atomic_load(sync + EPOCH) == seen:
             spins += 1
-            if spins < IDLE_SPINS:
+            if spins < most:
                 pause()
             else:
                 atomic_add(sync + IDLE, 1)
