@@ -23,7 +23,7 @@ SHORT_SPINS = 100
 IDLE_SPINS = 4000
 """Pauses before a worker sleeps between steps of several tokens: their guests want its core."""
 LONE_IDLE_SPINS = 40000
-"""The same between steps of one token, a millisecond: on a virtual machine waking a sleeper takes a twentieth of a step."""
+"""The same between steps of one token, a millisecond: waking a sleeper takes a virtual machine a twentieth of one."""
 
 FUTEX = {"x86_64": 202, "aarch64": 98}
 WAIT_PRIVATE, WAKE_PRIVATE = 128, 129
