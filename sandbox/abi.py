@@ -36,6 +36,8 @@ class RowFlag(IntFlag):
     NEW = 1
     ACCEPT = 2
     SAMPLE = 4
+    FORK = 8
+    CLOSE = 16
 
 
 class Action(IntEnum):
@@ -87,9 +89,10 @@ class TokenType(IntEnum):
     BYTE = 6
 
 
-SAMPLER_LAYOUT = struct.Struct("<16I")
-ROW = struct.Struct("<4I2Q4Ifi5fI")
+SAMPLER_LAYOUT = struct.Struct("<22I")
+ROW = struct.Struct("<4I2Q4Ifi5f5I")
 BIAS = struct.Struct("<If")
+CANDIDATE = struct.Struct("<If")
 RESULT = struct.Struct("<4I")
 TOKENIZER_LAYOUT = struct.Struct("<8I")
 VOCAB_FLAGS = struct.Struct("<Iiii")
@@ -99,9 +102,18 @@ LOGITS_ALIGNMENT = 4096
 """Bytes: the page of the host's memory, so that a row can be pinned for a device's copy engine."""
 MAX_ROWS = 64
 MAX_CONFIG_BYTES = 16 << 10
+MAX_VOCABULARY = 1 << 23
+"""Ids: thirty times the largest vocabulary in use."""
+MAX_BACKTRACK = 1 << 16
+"""Ids of one answer; the operator's limit is far lower."""
 MIN_AREA_BYTES = 4096
 """Least capacity of a tokenizer's input and output."""
 MIN_ERROR_BYTES, MAX_ERROR_BYTES = 64, 4096
+LOG_BYTES = 4096
+"""Bytes of text in the log ring; its struct has a counter before them."""
+LOG_SIZE = 4 + LOG_BYTES
+MAX_ANSWER_BYTES = 1 << 20
+"""Of one slot: a mask over eight million ids, or a quarter of a million ids."""
 
 MEMORY = "memory"
 _NONE_TO_I32 = FunctionType(b"", bytes((I32,)))
@@ -125,5 +137,3 @@ EXPORTS: dict[str, dict[str, FunctionType]] = {
     },
 }
 """Functions that a module of each role exports, with their types (clause 1.9)."""
-
-TIERS = {"sampler": frozenset({"full"}), "tokenizer": frozenset({""})}

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..signing.manifest import MAX_TOPK
 from . import abi
 from .config_schema import ConfigSchema, SchemaError
 from .errors import AdmissionError
 from .limits import WASM_PAGE
+from .tier import Tier
 from .wasm_binary import KIND_FUNCTION, KIND_MEMORY, parse
 from .wasm_reader import MalformedError
 from .wasm_rewrite import is_reserved
@@ -80,9 +82,11 @@ def manifest_faults(plugin: Plugin) -> Iterator[MalformedError]:
         return
     if plugin.abi != abi.ABI_MAJOR:
         yield MalformedError(f"expected ABI {abi.ABI_MAJOR}, got {plugin.abi}", "1.14")
-    if plugin.tier not in abi.TIERS[plugin.role]:
-        tier = max(abi.TIERS[plugin.role])
-        yield MalformedError(f"expected a {plugin.role} of tier {tier!r}, got {plugin.tier!r}", "1.14")
+    if plugin.role == "tokenizer" and plugin.tier:
+        yield MalformedError(f"expected no tier on a tokenizer, got {plugin.tier!r}", "1.14")
+    if plugin.role == "sampler" and Tier.parse(plugin.tier) is None:
+        problem = f"expected tier 'full', 'mask' or 'topk:K' with K of 1 to {MAX_TOPK}, got {plugin.tier!r}"
+        yield MalformedError(problem, "1.14")
     if plugin.config_schema is not None:
         yield from _schema_faults(plugin.config_schema, plugin.role)
 

@@ -53,6 +53,9 @@ class GuestError(SandboxError):
         kind: "trap", "timeout", "invalid", "error" or "empty"; "quarantined" or "busy" when it was not called at all.
         problem: What happened.
         remedy: What to do about it.
+
+    Attributes:
+        reason: `problem` as it was given, not escaped.
     """
 
     def __init__(
@@ -60,4 +63,5 @@ class GuestError(SandboxError):
     ) -> None:
         self.plugin = plugin
         self.kind = kind
+        self.reason = problem
         super().__init__(f"plugin {plugin}", f"{kind}: {problem}", remedy, Code.PLUGIN)

@@ -27,6 +27,7 @@ from .instance import Instance, Program
 from .layout import SamplerLayout, TokenizerLayout
 from .limits import Limits, OperatorLimits
 from .snapshot import Snapshot, split, take
+from .tier import Tier
 from .wasm_rewrite import State, with_global_exports, with_state
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     Layout = TypeVar("Layout", SamplerLayout, TokenizerLayout)
 
-_SNAPSHOT_FORMAT = 3
+_SNAPSHOT_FORMAT = 4
 """Part of a snapshot's cache key: raise it when what is stored, or how it is made, changes."""
 
 
@@ -108,8 +109,13 @@ class Sandbox:
         """
         raw, program = self._prepare(plugin, "sampler", b"", sampler.prepare, lambda _instance, _layout: None)
         layout = SamplerLayout(*abi.SAMPLER_LAYOUT.unpack(raw))
+        tier = Tier.parse(plugin.tier)
+        if tier is None:
+            raise AssertionError("admission lets no such tier pass")
         schema = None if plugin.config_schema is None else ConfigSchema(plugin.config_schema)
-        return sampler.SamplerPlugin(plugin.name, plugin.sha256, program, layout, vocab_size, schema)
+        return sampler.SamplerPlugin(
+            plugin.name, plugin.sha256, program, layout, tier=tier, vocab_size=vocab_size, schema=schema
+        )
 
     def close(self) -> None:
         """Stops the ticker; calls of all plugins are refused from then on. Idempotent."""

@@ -1,7 +1,8 @@
 """What a guest publishes of its memory, read once and checked before use (README §6).
 
     layout = SamplerLayout.parse(raw, at, memory_bytes)
-    layout.logits  # offset of the first row of logits
+    layout.check_tier(tier)
+    layout.logits  # offset of the first slot's logits
 
 Raises `LayoutError`, which the caller turns into a refusal with the plugin's name.
 """
@@ -10,9 +11,12 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import abi
+
+if TYPE_CHECKING:
+    from .tier import Tier
 
 
 class LayoutError(Exception):
@@ -45,8 +49,8 @@ def _check_range(name: str, value: int, low: int, high: int) -> None:
 
 
 def _check_areas(areas: list[_Area], memory_bytes: int) -> None:
-    """Clause 6.1: aligned, inside, apart."""
-    for area in areas:
+    """Clause 6.1: aligned, inside, apart. An area of no bytes may lie anywhere: nothing touches it."""
+    for area in (area for area in areas if area.size):
         if area.start % area.alignment:
             raise LayoutError(f"expected {area.name} aligned to {area.alignment}, got {area.start:#x}")
         if area.start == 0 or area.start + area.size > memory_bytes:
@@ -79,6 +83,12 @@ class SamplerLayout:
     config_capacity: int
     error: int
     error_capacity: int
+    candidates: int
+    candidate_capacity: int
+    answer: int
+    answer_capacity: int
+    log: int
+    max_backtrack: int
 
     @classmethod
     def parse(cls, raw: bytes, at: int, memory_bytes: int) -> SamplerLayout:
@@ -108,10 +118,14 @@ class SamplerLayout:
     def _check(self, at: int, memory_bytes: int) -> None:
         _check_version(self.size, abi.SAMPLER_LAYOUT.size, self.minor)
         _check_range("max_rows", self.max_rows, 1, abi.MAX_ROWS)
-        _check_range("vocab_capacity", self.vocab_capacity, 1, self.logits_stride // 4)
+        _check_range("vocab_capacity", self.vocab_capacity, 1, abi.MAX_VOCABULARY)
         _check_range("history_capacity", self.history_capacity, 1, memory_bytes // 4)
         _check_range("config_capacity", self.config_capacity, 0, abi.MAX_CONFIG_BYTES)
         _check_range("error_capacity", self.error_capacity, abi.MIN_ERROR_BYTES, abi.MAX_ERROR_BYTES)
+        _check_range("answer_capacity", self.answer_capacity, 0, abi.MAX_ANSWER_BYTES)
+        _check_range("max_backtrack", self.max_backtrack, 0, abi.MAX_BACKTRACK)
+        if self.answer_capacity % 4:
+            raise LayoutError(f"expected answer_capacity in whole words of 4 bytes, got {self.answer_capacity}")
         if self.logits_stride % abi.LOGITS_ALIGNMENT:
             raise LayoutError(f"expected logits_stride in whole pages of 4096 bytes, got {self.logits_stride}")
         _check_areas(
@@ -121,12 +135,40 @@ class SamplerLayout:
                 _Area("rows", self.rows, self.max_rows * abi.ROW.size, 8),
                 _Area("results", self.results, self.max_rows * abi.RESULT.size, 8),
                 _Area("history", self.history, self.max_rows * self.history_capacity * 4, 4),
-                _Area("bias", self.bias, self.max_rows * self.bias_capacity * abi.BIAS.size, 4),
+                _Area("bias", self.bias, self.bias_capacity * abi.BIAS.size, 4),
                 _Area("config", self.config, self.config_capacity, 1),
                 _Area("error", self.error, self.error_capacity, 1),
+                _Area("candidates", self.candidates, self.max_rows * self.candidate_capacity * abi.CANDIDATE.size, 4),
+                _Area("answer", self.answer, self.max_rows * self.answer_capacity, 4),
+                _Area("log", self.log, abi.LOG_SIZE if self.log else 0, 4),
             ],
             memory_bytes,
         )
+
+    def check_tier(self, tier: Tier) -> None:
+        """The areas that a tier has, and no others: clause 6.3.
+
+        Raises:
+            LayoutError: When one is missing, too small, or there for nothing.
+        """
+        if tier.name == "full" and self.vocab_capacity > self.logits_stride // 4:
+            problem = f"expected logits_stride to hold vocab_capacity {self.vocab_capacity}, got {self.logits_stride}"
+            raise LayoutError(problem)
+        if tier.name != "full" and (self.logits or self.logits_stride):
+            raise LayoutError(f"expected no logits area in tier {tier}, got one at {self.logits:#x}")
+        if self.candidate_capacity < tier.candidates:
+            problem = f"expected room for {tier.candidates} candidates in tier {tier}, got {self.candidate_capacity}"
+            raise LayoutError(problem)
+        if not tier.candidates and (self.candidates or self.candidate_capacity):
+            raise LayoutError(f"expected no candidates in tier {tier}, got an area at {self.candidates:#x}")
+        if tier.name == "mask" and self.answer_capacity < mask_bytes(self.vocab_capacity):
+            least = mask_bytes(self.vocab_capacity)
+            raise LayoutError(f"expected answer_capacity of at least {least} in tier mask, got {self.answer_capacity}")
+
+
+def mask_bytes(ids: int) -> int:
+    """Bytes of a mask over this many ids."""
+    return (ids + 31) // 32 * 4
 
 
 @dataclass(frozen=True, slots=True)

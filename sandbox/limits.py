@@ -39,6 +39,7 @@ class OperatorLimits:
     encode_ms: int = 2_000
     tick_ms: int = 5
     max_sessions: int = 256
+    max_backtrack: int = 64
     strikes: int = 5
     backoff_ms: int = 1_000
     max_backoff_ms: int = 300_000

@@ -64,6 +64,10 @@ class GuestMemory:
         size = np.dtype(dtype).itemsize * count
         return self._span(offset, size).view(dtype)
 
+    def buffer(self, offset: int, size: int) -> memoryview:
+        """A live view of `size` bytes at `offset`; raises as `array` does."""
+        return self._span(offset, size).data
+
     def read(self, offset: int, size: int) -> bytes:
         """A copy of `size` bytes at `offset`; raises as `array` does."""
         return self._span(offset, size).tobytes()

@@ -62,7 +62,7 @@ class Plugin(Protocol):
 
     @property
     def tier(self) -> str:
-        """Tier of a sampler: "full"."""
+        """Tier of a sampler: "full", "topk:K" or "mask"; of a tokenizer: ""."""
 
     @property
     def limits(self) -> PluginLimits:

@@ -2,8 +2,8 @@
 
 The chain, in this order:
 
-    logit bias → repetition penalty → presence and frequency penalty → greedy (temperature 0)
-    → top-k → divide by temperature → top-p → min-p → draw
+    logit bias, the guest's too → repetition penalty → presence and frequency penalty → the guest's mask
+    → greedy (temperature 0) → top-k → divide by temperature → top-p → min-p → draw
 
 * NaN counts as -inf; +inf wins over everything finite; a row without a candidate is an `EmptyError`.
 * Survivors stand in descending order of logit, ties by id; at least one survives each filter.
@@ -19,7 +19,7 @@ et al., arXiv:1904.09751; min-p: Nguyen et al., arXiv:2407.01082.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,6 +46,9 @@ def sample(
     history: NDArray[np.uint32],
     prompt_length: int,
     random_word: int,
+    *,
+    bias: NDArray[np.void] | None = None,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> int:
     """Draws a token.
 
@@ -55,19 +58,54 @@ def sample(
         history: Prompt ids, then generated ids. Shape: (n,), uint32.
         prompt_length: How many of them came from the prompt.
         random_word: u64 of randomness.
+        bias: A guest's, added beside the request's. Shape: (n,), fields id and bias.
+        allowed: A guest's mask, applied last. Shape: (vocabulary,), bool.
 
     Raises:
         EmptyError: When there is no candidate.
     """
-    scores = processed(logits, params, history, prompt_length)
+    scores = processed(logits, params, history, prompt_length, bias=bias)
+    if allowed is not None:
+        scores[~allowed] = -np.inf
+    return _choose(scores, params, random_word)
+
+
+def sample_among(
+    candidates: NDArray[np.void],
+    params: SamplingParams,
+    history: NDArray[np.uint32],
+    prompt_length: int,
+    random_word: int,
+) -> int:
+    """Draws one of a few candidates.
+
+    Args:
+        candidates: Shape: (n,), fields id and logit, ascending by id; no NaN.
+        params: Of the request.
+        history: Prompt ids, then generated ids. Shape: (n,), uint32.
+        prompt_length: How many of them came from the prompt.
+        random_word: u64 of randomness.
+
+    Raises:
+        EmptyError: When there is no candidate.
+    """
+    if not len(candidates):
+        raise EmptyError
+    ids = candidates["id"]
+    scores = processed(candidates["logit"], params, history, prompt_length, ids=ids)
+    return int(ids[_choose(scores, params, random_word)])
+
+
+def _choose(scores: NDArray[np.float64], params: SamplingParams, random_word: int) -> int:
+    """Index of the score that is drawn."""
     best = int(scores.argmax())
     if scores[best] == -np.inf:
         raise EmptyError
     if params.temperature == 0:
         return best
     if 0 < params.top_k < len(scores):
-        ids = _top_k(scores, params.top_k)
-        return int(ids[_draw(scores[ids], params, unit(random_word))])
+        kept = _top_k(scores, params.top_k)
+        return int(kept[_draw(scores[kept], params, unit(random_word))])
     return _draw(scores, params, unit(random_word))
 
 
@@ -87,25 +125,60 @@ def _draw(scores: NDArray[np.float64], params: SamplingParams, u: float) -> int:
 
 
 def processed(
-    logits: NDArray[np.float32], params: SamplingParams, history: NDArray[np.uint32], prompt_length: int
+    logits: NDArray[np.float32],
+    params: SamplingParams,
+    history: NDArray[np.uint32],
+    prompt_length: int,
+    *,
+    ids: NDArray[np.uint32] | None = None,
+    bias: NDArray[np.void] | None = None,
 ) -> NDArray[np.float64]:
-    """The logits after bias and penalties. Shape: as `logits`, float64; -inf where NaN."""
+    """The logits after bias and penalties.
+
+    Args:
+        logits: Shape: (n,), float32.
+        params: Of the request.
+        history: Prompt ids, then generated ids. Shape: (n,), uint32.
+        prompt_length: How many of them came from the prompt.
+        ids: Whose logits they are, ascending. Shape: (n,). None: of id 0, 1, 2, …
+        bias: As in `sample`.
+
+    Returns:
+        Shape: (n,), float64; -inf where NaN.
+    """
     with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
         scores = logits.astype(np.float64)
     scores[np.isnan(scores)] = -np.inf
-    for token, bias in params.logit_bias:
-        scores[token] = scores[token] + float(np.float32(bias)) if bias > -np.inf else -np.inf
+    for token, added in params.logit_bias:
+        at, _ = _places(ids, np.array([token]))
+        scores[at] = scores[at] + float(np.float32(added)) if added > -np.inf else -np.inf
+    if bias is not None:
+        is_added = bias["bias"] > -np.inf
+        np.add.at(scores, bias["id"][is_added], bias["bias"][is_added].astype(np.float64))
+        scores[bias["id"][~is_added]] = -np.inf
     penalty = float(np.float32(params.repetition_penalty))
     if penalty != 1:
-        seen = np.unique(history)
+        seen, _ = _places(ids, np.unique(history))
         values = scores[seen]
         with np.errstate(over="ignore"):
             scores[seen] = np.where(values > 0, values / penalty, values * penalty)
     if params.presence_penalty or params.frequency_penalty:
-        seen, counts = np.unique(history[prompt_length:], return_counts=True)
+        generated, counts = np.unique(history[prompt_length:], return_counts=True)
+        seen, is_there = _places(ids, generated)
         scores[seen] -= float(np.float32(params.presence_penalty))
-        scores[seen] -= counts * float(np.float32(params.frequency_penalty))
+        scores[seen] -= counts[is_there] * float(np.float32(params.frequency_penalty))
     return scores
+
+
+def _places(
+    ids: NDArray[np.uint32] | None, wanted: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.integer[Any]], NDArray[np.bool_] | slice]:
+    """Where the scores of `wanted` ids stand, and which of them are there at all."""
+    if ids is None:
+        return wanted, slice(None)
+    at = np.searchsorted(ids, wanted)
+    is_there = ids[np.minimum(at, len(ids) - 1)] == wanted
+    return at[is_there], is_there
 
 
 def _top_k(scores: NDArray[np.float64], top_k: int) -> NDArray[np.intp]:

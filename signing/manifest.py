@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -42,7 +43,13 @@ _NEEDED_MILLISECONDS: dict[str, tuple[str, ...]] = {
     "tokenizer": ("init_ms", "load_ms", "encode_ms"),
     "sampler": ("init_ms", "step_ms"),
 }
-_TIERS: dict[str, frozenset[str]] = {"tokenizer": frozenset({""}), "sampler": frozenset({"full"})}
+MAX_TOPK: Final = 4096
+"""Candidates that a sampler of tier topk may ask for: 32 KiB for each choice; who wants more asks for all logits."""
+_TIERS: dict[str, re.Pattern[str]] = {
+    "tokenizer": re.compile(""),
+    "sampler": re.compile(r"full|mask|topk:([1-9][0-9]{0,3})"),
+}
+_TIERS_SHOWN = {"tokenizer": "''", "sampler": f"'full', 'mask' or 'topk:K' with K of 1 to {MAX_TOPK}"}
 _REMEDY = "the publisher must pack the bundle again with this version of sealhost"
 
 
@@ -202,8 +209,9 @@ def _check_plugins(manifest: Manifest) -> None:
 
 
 def _check_plugin(plugin: PluginEntry) -> None:
-    if plugin.tier not in _TIERS[plugin.role]:
-        raise _refuse(f"expected tier {sorted(_TIERS[plugin.role])} for a {plugin.role}, got {plugin.tier!r}")
+    tier = _TIERS[plugin.role].fullmatch(plugin.tier)
+    if tier is None or (tier.re.groups and int(tier[1] or 1) > MAX_TOPK):
+        raise _refuse(f"expected tier {_TIERS_SHOWN[plugin.role]} for a {plugin.role}, got {plugin.tier!r}")
     if plugin.limits.memory_bytes % limits.WASM_PAGE_BYTES:
         raise _refuse(f"expected whole pages of 65536 bytes as memory_bytes, got {plugin.limits.memory_bytes}")
     for field in _NEEDED_MILLISECONDS[plugin.role]:

@@ -157,11 +157,12 @@ def _seconds_of_steps(sampler: SamplerPlugin, params: SamplingParams, calls: int
         for call in range(calls):
             if _enough(seconds):
                 break
-            session.logits[:] = rows[call % len(rows)]
+            session.logits(0)[:] = rows[call % len(rows)]
             began = time.perf_counter()
-            token = session.step().token
+            session.prepare((0,))
+            (found,) = session.step()
             seconds.append(time.perf_counter() - began)
-            session.accept(0 if token is None else token)
+            session.accept(0, found.tokens or (0,), found.backtrack)
     return seconds
 
 

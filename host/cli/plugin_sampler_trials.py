@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ...sandbox import SamplerPlugin, Sandbox
+    from ...sandbox import Decision, SamplerPlugin, Sandbox
     from .plugin_folder import AuthoredPlugin
 
     Row = NDArray[np.float32]
@@ -52,16 +52,15 @@ class Rows(NamedTuple):
     ) -> Answer:
         """One step in a fresh instance: the id, "stop", or "empty"."""
         with self.sampler.session(params, prompt, config=self.config) as session:
-            for token in generated:
-                session.accept(token)
-            session.logits[:] = logits
+            session.accept(0, generated)
+            session.logits(0)[:] = logits
             try:
-                decision = session.step()
+                (decision,) = session.step()
             except GuestError as error:
                 if error.kind == "empty":
                     return "empty"
                 raise
-        return "stop" if decision.token is None else decision.token
+        return "stop" if decision.stop else decision.tokens[0]
 
     def full(self, logits: Sequence[float]) -> Row:
         """A row that begins with these logits; the others are -inf."""
@@ -171,15 +170,15 @@ def _reset(tried: Rows, seed: int) -> str:
     logits = [_random_logits(np.random.default_rng((seed, step)), tried.size) for step in range(STEPS)]
     with tried.sampler.session(SamplingParams(seed=seed), [0], config=tried.config) as session:
 
-        def play() -> list[int | None]:
+        def play() -> list[Decision]:
             answers = []
             for row in logits:
-                session.logits[:] = row
-                token = session.step().token
-                answers.append(token)
-                if token is None:
+                session.logits(0)[:] = row
+                (found,) = session.step()
+                answers.append(found)
+                if found.stop:
                     break
-                session.accept(token)
+                session.accept(0, found.tokens, found.backtrack)
             return answers
 
         before = play()
@@ -196,12 +195,12 @@ def _sequence(tried: Rows, params: SamplingParams, seed: int) -> list[Answer]:
     answers: list[Answer] = []
     with tried.sampler.session(params, [1, 2, 3], config=tried.config) as session:
         for step in range(STEPS):
-            session.logits[:] = _random_logits(np.random.default_rng((seed, step)), tried.size)
-            token = session.step().token
-            if token is None:
+            session.logits(0)[:] = _random_logits(np.random.default_rng((seed, step)), tried.size)
+            (found,) = session.step()
+            if found.stop:
                 return [*answers, "stop"]
-            answers.append(token)
-            session.accept(token)
+            answers.append(found.tokens[0])
+            session.accept(0, found.tokens, found.backtrack)
     return answers
 
 

@@ -164,6 +164,7 @@ TOKEN = 1
 SAMPLER_FIELDS = [
     *("size", "minor", "max_rows", "vocab_capacity", "logits", "logits_stride", "rows", "results"),
     *("history", "history_capacity", "bias", "bias_capacity", "config", "config_capacity", "error", "error_capacity"),
+    *("candidates", "candidate_capacity", "answer", "answer_capacity", "log", "max_backtrack"),
 ]
 """The header's struct sealhost_sampler_layout, each a uint32."""
 
@@ -175,23 +176,24 @@ class SamplerGuest(Instance):
         super().__init__(engine, module)
         assert self.call("sealhost_sampler_v1") == 0
         assert self.call("init") == 0
-        self.area = dict(zip(SAMPLER_FIELDS, self.layout(16), strict=True))
-        assert self.area["size"] == 64
+        self.area = dict(zip(SAMPLER_FIELDS, self.layout(22), strict=True))
+        assert self.area["size"] == 88
 
     def write_row(self, logits: np.ndarray, parameters: Parameters, index: int = 0, flags: int = NEW | SAMPLE) -> None:
         history = [*parameters.prompt, *parameters.generated]
         row = struct.pack(
-            "<4I2Q4Ifi5fI",
-            *(80, index, flags, len(logits), parameters.random, 0),
+            "<4I2Q4Ifi5f5I",
+            *(96, index, flags, len(logits), parameters.random, 0),
             *(len(parameters.prompt), len(history), len(parameters.bias), 0, parameters.temperature, parameters.top_k),
-            *(parameters.top_p, parameters.min_p, parameters.repetition, parameters.presence, parameters.frequency, 0),
+            *(parameters.top_p, parameters.min_p, parameters.repetition, parameters.presence, parameters.frequency),
+            *bytes(5),
         )
         area = self.area
-        self.write(area["rows"] + 80 * index, row)
+        self.write(area["rows"] + 96 * index, row)
         self.write(area["logits"] + area["logits_stride"] * index, np.asarray(logits, "<f4").tobytes())
         self.write(area["history"] + 4 * area["history_capacity"] * index, np.array(history, "<u4").tobytes())
         bias = b"".join(struct.pack("<If", *pair) for pair in parameters.bias)
-        self.write(area["bias"] + 8 * area["bias_capacity"] * index, bias)
+        self.write(area["bias"], bias)
 
     def step(self, rows: int = 1) -> None:
         self.refuse(self.call("step", rows), self.area["error"], self.area["error_capacity"])

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import wasmtime
 
-from sealhost.sandbox import CompileLimits, OperatorLimits, Sandbox, Vocabulary
+from sealhost.sandbox import CompileLimits, OperatorLimits, SamplerPlugin, SamplerSession, Sandbox, Vocabulary
 from sealhost.sandbox.compiler import CompileError
 
 HERE = Path(__file__).parent
@@ -25,9 +25,10 @@ VOCABULARY_SIZE = 260
 BOS, EOS, UNKNOWN, UNUSED = 256, 257, 258, 259
 
 SAMPLER_LAYOUT = {
-    "size": 64, "minor": 0, "max_rows": 1, "vocab_capacity": 512, "logits": 4096, "logits_stride": 4096,
+    "size": 88, "minor": 0, "max_rows": 1, "vocab_capacity": 512, "logits": 4096, "logits_stride": 4096,
     "rows": 8192, "results": 8320, "history": 8448, "history_capacity": 64, "bias": 8704, "bias_capacity": 8,
     "config": 9216, "config_capacity": 128, "error": 10240, "error_capacity": 128,
+    "candidates": 0, "candidate_capacity": 0, "answer": 0, "answer_capacity": 0, "log": 0, "max_backtrack": 0,
 }  # fmt: skip
 TOKENIZER_LAYOUT = {
     "size": 32, "minor": 0, "input": 8192, "input_capacity": 4096, "output": 12288, "output_capacity": 8192,
@@ -97,14 +98,70 @@ def wat_guest(role: str, text: str = "", **layout: int) -> bytes:
 
 @pytest.fixture(scope="session")
 def build_guest() -> Callable[..., Guest]:
-    def build(role: str, text: str = "", *, limits: GuestLimits | None = None, **layout: int) -> Guest:
-        return make_guest(role, wat_guest(role, text, **layout), limits)
+    def build(role: str, text: str = "", *, tier: str = "", limits: GuestLimits | None = None, **layout: int) -> Guest:
+        return make_guest(role, wat_guest(role, text, **layout), limits, tier)
 
     return build
 
 
-def make_guest(role: str, wasm: bytes, limits: GuestLimits | None = None) -> Guest:
-    return Guest(wasm, role, tier="full" if role == "sampler" else "", limits=limits or GuestLimits())
+def make_guest(role: str, wasm: bytes, limits: GuestLimits | None = None, tier: str = "") -> Guest:
+    return Guest(wasm, role, tier=tier or ("full" if role == "sampler" else ""), limits=limits or GuestLimits())
+
+
+@pytest.fixture(scope="session")
+def puppet(sandbox: Sandbox) -> Callable[..., SamplerPlugin]:
+    """Loads `puppet.wat`: a guest with four slots that answers what its configuration says and keeps what it was told."""
+
+    def load(tier: str = "full", **layout: int) -> SamplerPlugin:
+        return sandbox.load_sampler(make_guest("sampler", puppet_wasm(tier, **layout), tier=tier), VOCABULARY_SIZE)
+
+    return load
+
+
+PUPPET_LAYOUT = {
+    "max_rows": 4, "rows": 20480, "results": 20992, "history": 21504, "logits": 32768, "answer": 49152, "answer_capacity": 64,
+    "log": 57344, "max_backtrack": 4, "config": 65536, "config_capacity": 1024,
+}  # fmt: skip
+
+
+def puppet_wasm(tier: str = "full", **layout: int) -> bytes:
+    areas = PUPPET_LAYOUT | ({} if tier == "full" else {"logits": 0, "logits_stride": 0})
+    if tier.startswith("topk"):
+        areas |= {"candidates": 53248, "candidate_capacity": 16}
+    return wat_guest("sampler", (HERE / "puppet.wat").read_text(), **(areas | layout))
+
+
+class Puppet:
+    """How a test speaks to the puppet."""
+
+    @staticmethod
+    def says(action: int, token: int = 0, count: int = 0, answer: bytes = b"", log: bytes = b"") -> bytes:
+        """The configuration that makes it give this answer for every row, in every step."""
+        return struct.pack("<4I", action, token, count, len(log)) + log + answer
+
+    @staticmethod
+    def was_told(session: SamplerSession) -> list[list[dict[str, int]]]:
+        """The rows of each call so far."""
+        memory = session._instance.memory
+        (calls,) = struct.unpack("<I", memory.read(98304, 4))
+        told = []
+        for call in range(calls):
+            (count,) = struct.unpack("<I", memory.read(98816 + 512 * call, 4))
+            raw = memory.read(98816 + 512 * call + 8, 96 * count)
+            told.append([dict(zip(ROW_FIELDS, row, strict=True)) for row in struct.iter_unpack("<4I2Q4Ifi5f5I", raw)])
+        return told
+
+
+ROW_FIELDS = (
+    "size", "slot", "flags", "vocab_size", "random_0", "random_1", "prompt_length", "history_length", "bias_count",
+    "config_length", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty",
+    "frequency_penalty", "candidate_count", "parent", "taken_back", "appended", "backtrack_room",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def puppeteer() -> type[Puppet]:
+    return Puppet
 
 
 @pytest.fixture(scope="session")

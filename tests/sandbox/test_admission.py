@@ -112,7 +112,7 @@ def test_bad_bytes_are_refused_with_their_clause(name, guest_of_bytes):
 
 @pytest.mark.parametrize(
     ("changes", "found"),
-    [({"role": "router"}, "router"), ({"abi": 2}, "ABI 1"), ({"tier": "mask"}, "mask"), ({"tier": ""}, "tier")],
+    [({"role": "router"}, "router"), ({"abi": 2}, "ABI 1"), ({"tier": "half"}, "half"), ({"tier": ""}, "tier")],
 )
 def test_manifest_entry_of_another_role_abi_or_tier_is_refused(changes, found, build_guest):
     error = refused(dataclasses.replace(build_guest("sampler"), **changes))

@@ -155,7 +155,7 @@ def test_the_guest_gets_the_configuration_as_compact_json_with_sorted_keys(confi
     raw = configured.config_bytes({"tau": 2, "mode": "slow"})
     assert raw == b'{"mode":"slow","tau":2}' == configured.config_bytes({"mode": "slow", "tau": 2})
     with configured.session(SamplingParams(), [1], config=raw) as session:
-        found = [session.step().token for _ in range(1 + len(raw))]
+        found = [session.step()[0].tokens[0] for _ in range(1 + len(raw))]
     assert (found[0], bytes(found[1:])) == (len(raw), raw)
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sealhost.sandbox.abi import BIAS, RESULT, ROW
+from sealhost.sandbox.abi import BIAS, CANDIDATE, LOG_SIZE, RESULT, ROW
 from sealhost.sandbox.layout import LayoutError, SamplerLayout, TokenizerLayout
 
 MEMORY = 131072
@@ -31,23 +31,24 @@ def bent(random: np.random.Generator, good: list[int]) -> list[int]:
 
 def test_sampler_layouts_that_pass_are_safe():
     random = np.random.default_rng(5)
-    good = [64, 0, 1, 512, 4096, 4096, 8192, 8320, 8448, 64, 8704, 8, 9216, 128, 10240, 128]
+    good = [88, 0, 1, 512, 4096, 4096, 8192, 8320, 8448, 64, 8704, 8, 9216, 128, 10240, 128, 0, 0, 12288, 64, 16384, 4]
     passed = 0
     for _ in range(5_000):
         try:
-            layout = SamplerLayout.parse(struct.pack("<16I", *bent(random, good)), 64, MEMORY)
+            layout = SamplerLayout.parse(struct.pack("<22I", *bent(random, good)), 64, MEMORY)
         except LayoutError:
             continue
         passed += 1
         rows = layout.max_rows
         assert layout.logits % 4096 == layout.logits_stride % 4096 == 0
-        assert layout.vocab_capacity * 4 <= layout.logits_stride
         assert apart_and_inside(
             [
                 (64, layout.size), (layout.logits, rows * layout.logits_stride), (layout.rows, rows * ROW.size),
                 (layout.results, rows * RESULT.size), (layout.history, rows * layout.history_capacity * 4),
-                (layout.bias, rows * layout.bias_capacity * BIAS.size), (layout.config, layout.config_capacity),
-                (layout.error, layout.error_capacity),
+                (layout.bias, layout.bias_capacity * BIAS.size), (layout.config, layout.config_capacity),
+                (layout.error, layout.error_capacity), (layout.answer, rows * layout.answer_capacity),
+                (layout.candidates, rows * layout.candidate_capacity * CANDIDATE.size),
+                (layout.log, LOG_SIZE if layout.log else 0),
             ]
         )  # fmt: skip
     assert 30 < passed < 4_000

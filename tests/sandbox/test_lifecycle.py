@@ -138,9 +138,9 @@ def test_looping_guests_on_four_workers_do_not_harm_a_good_one(sandbox, build_gu
     with ThreadPoolExecutor(4) as pool:
         outcomes = [pool.submit(kind_of_failure, bad) for _ in range(24)]
         with good.session(SamplingParams(), []) as session:
-            session.logits[5] = 1
+            session.logits(0)[5] = 1
             for _ in range(50):
-                assert session.step().token == 5
+                assert session.step()[0].tokens[0] == 5
         assert {o.result() for o in outcomes} == {"timeout"}
 
 
@@ -274,8 +274,8 @@ with Sandbox(limits, cache_directory=Path({str(sandbox_cache)!r})) as sandbox:
     for session in live:
         session.close()
     with sampler.session(SamplingParams(), []) as session:
-        session.logits[4] = 1
-        print(len(live), session.step().token)
+        session.logits(0)[4] = 1
+        print(len(live), session.step()[0].tokens[0])
 """
     script = script.replace("limits: Limits = Limits()", "limits: object = Limits").replace(
         "class Limits:", "class Limits:"
@@ -291,8 +291,8 @@ def test_public_call_does_the_same_as_the_private_one(sandbox, build_guest, monk
     monkeypatch.setattr(binding, "AVAILABLE", False)
     sampler = load(sandbox, build_guest)
     with sampler.session(SamplingParams(), []) as session:
-        session.logits[9] = 1
-        assert session.step().token == 9
+        session.logits(0)[9] = 1
+        assert session.step()[0].tokens[0] == 9
     assert kind_of_failure(load(sandbox, build_guest, LOOP)) == "timeout"
     assert kind_of_failure(load(sandbox, build_guest, TRAP)) == "trap"
     tokenizer = sandbox.load_tokenizer(build_guest("tokenizer"), byte_vocabulary)

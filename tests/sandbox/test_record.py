@@ -198,8 +198,8 @@ def test_a_sampler_that_keeps_trapping_is_refused_before_it_is_started(impatient
 
     def answer(first):
         with sampler.session(SamplingParams(), [1]) as session:
-            session.logits[0] = first
-            return session.step().token
+            session.logits(0)[0] = first
+            return session.step()[0].tokens[0]
 
     assert answer(-1) == 0
     for _ in range(3):

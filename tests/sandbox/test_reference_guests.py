@@ -135,16 +135,16 @@ def test_standard_sampler_draws_what_the_hosts_own_sampler_draws(standard_sample
     for choice in range(120):
         params, history = random_params(random), random.integers(0, VOCABULARY, random.integers(1, 30)).tolist()
         prompt = len(history)
-        with standard_sampler.session(params, history, choice=choice) as session:
+        with standard_sampler.session(params, history, choices=(choice,)) as session:
             for _ in range(5):
                 logits = random_logits(random)
-                session.logits[:] = logits
+                session.logits(0)[:] = logits
                 word = draw(params.seed, choice, len(history))[0]
                 expected = sample(logits, params, np.array(history, np.uint32), prompt, word)
-                token = session.step().token
+                token = session.step()[0].tokens[0]
                 compared += 1
                 differing += token != expected
-                session.accept(token)
+                session.accept(0, (token,))
                 history.append(token)
     assert compared == 600
     assert differing <= 1  # two float64 exponentials may differ in the last bit, at a boundary of the draw
@@ -153,9 +153,9 @@ def test_standard_sampler_draws_what_the_hosts_own_sampler_draws(standard_sample
 @pytest.mark.parametrize("value", [-np.inf, np.nan])
 def test_standard_sampler_says_when_nothing_can_be_drawn(value, standard_sampler):
     with standard_sampler.session(SamplingParams(), [1]) as session:
-        session.logits[:] = value
+        session.logits(0)[:] = value
         with pytest.raises(EmptyError):
-            sample(session.logits, SamplingParams(), np.array([1], np.uint32), 1, 0)
+            sample(session.logits(0), SamplingParams(), np.array([1], np.uint32), 1, 0)
         with pytest.raises(GuestError) as caught:
             session.step()
     assert caught.value.kind == "empty"

@@ -25,7 +25,7 @@ def answering(action: int, extra: str = "") -> str:
       (i32.store (i32.const 8320) (i32.const 16)) (i32.store (i32.const 8324) (i32.const {action})) {extra} (i32.const 0))"""
 
 
-ECHO = {"row": (8192, 80), "history": (8448, 32), "bias": (8704, 16), "config": (9216, 16)}
+ECHO = {"row": (8192, 96), "history": (8448, 32), "bias": (8704, 16), "config": (9216, 16)}
 """Areas that the host writes: where they lie and how many of their bytes are looked at."""
 
 
@@ -45,16 +45,16 @@ def echoed(sandbox, build_guest, area, params, prompt, **session):
     with sandbox.load_sampler(build_guest("sampler", echo_guest(area)), VOCABULARY).session(
         params, prompt, **session
     ) as s:
-        return bytes(s.step().token for _ in range(size))
+        return bytes(s.step()[0].tokens[0] for _ in range(size))
 
 
 def test_session_takes_the_largest_logit_and_goes_on(argmax_sampler):
     with argmax_sampler.session(SamplingParams(), [1, 2, 3]) as session:
         for token in (7, 0, 259):
-            session.logits[:] = -1
-            session.logits[token] = 5
-            assert session.step() == Decision(token, stop=False)
-            session.accept(token)
+            session.logits(0)[:] = -1
+            session.logits(0)[token] = 5
+            assert session.step() == [Decision((token,))]
+            session.accept(0, (token,))
 
 
 def test_facts_are_those_of_the_plugin(argmax_sampler, build_guest):
@@ -67,22 +67,23 @@ def test_facts_are_those_of_the_plugin(argmax_sampler, build_guest):
 
 def test_logits_address_is_a_page_of_the_guests_own_memory(argmax_sampler):
     with argmax_sampler.session(SamplingParams(), []) as session:
-        assert session.logits_address % 4096 == 0
-        assert session.logits.ctypes.data == session.logits_address
-        assert session.logits.shape == (VOCABULARY,)
-        assert session.logits.dtype == np.float32
-        assert not session.logits.flags.owndata
+        logits = session.logits(0)
+        assert session.logits_address(0) % 4096 == 0
+        assert logits.ctypes.data == session.logits_address(0)
+        assert logits.shape == (VOCABULARY,)
+        assert logits.dtype == np.float32
+        assert not logits.flags.owndata
 
 
 def test_row_carries_every_parameter(sandbox, build_guest):
     params = SamplingParams(0.5, 40, 0.75, 0.125, 1.5, 0.25, -0.5, ((3, -1.0), (4, -math.inf)), seed=2**64 - 1)
-    raw = echoed(sandbox, build_guest, "row", params, [9, 8], choice=3, config=b"{}")
-    fields = struct.unpack("<4I2Q4Ifi5fI", raw)
-    assert fields[0:2] == (80, 0)
+    raw = echoed(sandbox, build_guest, "row", params, [9, 8], choices=(3,), config=b"{}")
+    fields = struct.unpack("<4I2Q4Ifi5f5I", raw)
+    assert fields[0:2] == (96, 0)
     assert fields[3] == VOCABULARY
     assert fields[4:6] == draw(2**64 - 1, 3, 2)
     assert fields[6:10] == (2, 2, 2, 2)
-    assert fields[10:] == (0.5, 40, 0.75, 0.125, 1.5, 0.25, -0.5, 0)
+    assert fields[10:] == (0.5, 40, 0.75, 0.125, 1.5, 0.25, -0.5, 0, 0, 0, 0, 0)
 
 
 def test_history_bias_and_config_lie_where_the_layout_says(sandbox, build_guest):
@@ -96,10 +97,10 @@ def test_history_bias_and_config_lie_where_the_layout_says(sandbox, build_guest)
 def test_flags_say_new_then_accept_then_nothing(sandbox, build_guest):
     text = answering(1, "(i32.store (i32.const 8328) (i32.load (i32.const 8200)))")
     with sandbox.load_sampler(build_guest("sampler", text), VOCABULARY).session(SamplingParams(), [1]) as session:
-        assert session.step().token == 1 | 4
-        session.accept(5)
-        assert session.step().token == 2 | 4
-        assert session.step().token == 4
+        assert session.step()[0].tokens[0] == 1 | 4
+        session.accept(0, (5,))
+        assert session.step()[0].tokens[0] == 2 | 4
+        assert session.step()[0].tokens[0] == 4
 
 
 def test_history_grows_by_what_is_accepted_and_randomness_follows(sandbox, build_guest):
@@ -108,15 +109,15 @@ def test_history_grows_by_what_is_accepted_and_randomness_follows(sandbox, build
     )
     with sandbox.load_sampler(build_guest("sampler", text), VOCABULARY).session(SamplingParams(), [11]) as session:
         for token in (12, 13, 14):
-            session.accept(token)
-            assert session.step().token == token
+            session.accept(0, (token,))
+            assert session.step()[0].tokens[0] == token
 
 
 def test_stop_ends_the_choice(sandbox, build_guest):
     with sandbox.load_sampler(build_guest("sampler", answering(6)), VOCABULARY).session(
         SamplingParams(), []
     ) as session:
-        assert session.step() == Decision(None, stop=True)
+        assert session.step() == [Decision((), stop=True)]
 
 
 @pytest.mark.parametrize("action", [2, 3])
@@ -124,18 +125,18 @@ def test_pass_and_edited_go_through_the_hosts_sampler(action, sandbox, build_gue
     params = SamplingParams(temperature=0.8, top_p=0.9, presence_penalty=1.0, seed=5)
     edit = "(f32.store (i32.const 4100) (f32.const 3))" if action == 3 else ""
     with sandbox.load_sampler(build_guest("sampler", answering(action, edit)), VOCABULARY).session(
-        params, [1, 2], choice=1
+        params, [1, 2], choices=(1,)
     ) as session:
         logits = np.random.default_rng(1).normal(size=VOCABULARY).astype(np.float32)
         history = [1, 2]
         for _ in range(20):
-            session.logits[:] = logits
-            token = session.step().token
+            session.logits(0)[:] = logits
+            token = session.step()[0].tokens[0]
             if action == 3:
                 logits[1] = 3
             word = draw(5, 1, len(history))[0]
             assert token == sample(logits, params, np.array(history, np.uint32), 2, word)
-            session.accept(token)
+            session.accept(0, (token,))
             history.append(token)
 
 
@@ -143,10 +144,10 @@ def test_edited_nan_is_invalid_but_the_models_own_nan_is_skipped(sandbox, build_
     for action in (2, 3):
         sampler = sandbox.load_sampler(build_guest("sampler", answering(action)), VOCABULARY)
         with sampler.session(SamplingParams(temperature=0), []) as session:
-            session.logits[:] = math.nan
-            session.logits[7] = -3
+            session.logits(0)[:] = math.nan
+            session.logits(0)[7] = -3
             if action == 2:
-                assert session.step().token == 7
+                assert session.step()[0].tokens[0] == 7
             else:
                 with pytest.raises(GuestError, match="NaN") as caught:
                     session.step()
@@ -157,7 +158,7 @@ def test_row_without_a_candidate_is_empty_when_the_host_samples(sandbox, build_g
     with sandbox.load_sampler(build_guest("sampler", answering(2)), VOCABULARY).session(
         SamplingParams(), []
     ) as session:
-        session.logits[:] = -math.inf
+        session.logits(0)[:] = -math.inf
         with pytest.raises(GuestError, match="the logits") as caught:
             session.step()
         assert caught.value.kind == "empty"
@@ -193,14 +194,14 @@ def test_request_over_the_guests_capacity_is_refused_with_the_limit(arguments, w
 @pytest.mark.parametrize("token", [-1, VOCABULARY, 2**40])
 def test_token_out_of_range_is_not_accepted(token, argmax_sampler):
     with argmax_sampler.session(SamplingParams(), []) as session, pytest.raises(SandboxError, match="below 260"):
-        session.accept(token)
+        session.accept(0, (token,))
 
 
 def test_full_history_takes_no_more(argmax_sampler):
     with argmax_sampler.session(SamplingParams(), [1] * 63) as session:
-        session.accept(1)
+        session.accept(0, (1,))
         with pytest.raises(SandboxError, match="at most 64 ids of history"):
-            session.accept(1)
+            session.accept(0, (1,))
 
 
 def test_vocabulary_larger_than_a_row_is_refused_at_load(sandbox, build_guest):
@@ -219,7 +220,11 @@ def test_closed_session_refuses_everything(argmax_sampler):
     session = argmax_sampler.session(SamplingParams(), [])
     session.close()
     session.close()
-    for use in (session.step, lambda: session.accept(1), lambda: session.logits, lambda: session.logits_address):
+    uses = (
+        session.step, lambda: session.accept(0, (1,)), lambda: session.logits(0), lambda: session.logits_address(0),
+        lambda: session.close_slot(0), session.reset,
+    )  # fmt: skip
+    for use in uses:
         with pytest.raises(SandboxError, match="closed"):
             use()
 
@@ -234,8 +239,8 @@ def test_failed_session_is_dead_and_its_neighbours_are_not(sandbox, build_guest,
             session.step()
         with pytest.raises(SandboxError, match="one that trapped"):
             session.step()
-        neighbour.logits[3] = 1
-        assert neighbour.step().token == 3
+        neighbour.logits(0)[3] = 1
+        assert neighbour.step()[0].tokens[0] == 3
 
 
 def test_sessions_do_not_see_each_other(sandbox, build_guest):
@@ -247,7 +252,12 @@ def test_sessions_do_not_see_each_other(sandbox, build_guest):
       (i32.store (i32.const 8328) (i32.mul (global.get $steps) (i32.load (i32.const 70000)))) (i32.const 0))"""
     sampler = sandbox.load_sampler(build_guest("sampler", text), VOCABULARY)
     with sampler.session(SamplingParams(), []) as one, sampler.session(SamplingParams(), []) as two:
-        assert [one.step().token, one.step().token, two.step().token, one.step().token] == [1, 4, 1, 9]
+        assert [one.step()[0].tokens[0], one.step()[0].tokens[0], two.step()[0].tokens[0], one.step()[0].tokens[0]] == [
+            1,
+            4,
+            1,
+            9,
+        ]
 
 
 def test_state_after_init_is_where_sessions_start(sandbox, build_guest):
@@ -257,7 +267,7 @@ def test_state_after_init_is_where_sessions_start(sandbox, build_guest):
       (i32.store (i32.const 8320) (i32.const 16)) (i32.store (i32.const 8324) (i32.const 1))
       (i32.store (i32.const 8328) (i32.add (global.get $n) (i32.load (i32.const 131068)))) (i32.const 0))"""
     with sandbox.load_sampler(build_guest("sampler", text), VOCABULARY).session(SamplingParams(), []) as session:
-        assert session.step().token == 42
+        assert session.step()[0].tokens[0] == 42
 
 
 def test_passive_segments_keep_their_numbers_in_the_snapshot(sandbox, build_guest):
@@ -267,4 +277,4 @@ def test_passive_segments_keep_their_numbers_in_the_snapshot(sandbox, build_gues
       (i32.store (i32.const 8320) (i32.const 16)) (i32.store (i32.const 8324) (i32.const 1))
       (i32.store (i32.const 8328) (i32.add (i32.load8_u (i32.const 300)) (i32.load8_u (i32.const 200)))) (i32.const 0))"""
     with sandbox.load_sampler(build_guest("sampler", text), VOCABULARY).session(SamplingParams(), []) as session:
-        assert session.step().token == ord("*") + ord("a")
+        assert session.step()[0].tokens[0] == ord("*") + ord("a")

@@ -85,4 +85,4 @@ def test_outlying_state_is_there_in_every_instance(build_guest, guest_limits, tm
             assert sum(len(data) for _, data in sampler._program.patches) == PAGE
             for _ in range(3):
                 with sampler.session(SamplingParams(), []) as session:
-                    assert session.step().token == 42
+                    assert session.step()[0].tokens[0] == 42

@@ -10,7 +10,7 @@ static float logits[MAX_ROWS][VOCAB_CAPACITY] __attribute__((aligned(4096)));
 static struct sealhost_row rows[MAX_ROWS] __attribute__((aligned(8)));
 static struct sealhost_result results[MAX_ROWS] __attribute__((aligned(8)));
 static uint32_t history[MAX_ROWS][HISTORY_CAPACITY];
-static struct sealhost_bias bias[MAX_ROWS][BIAS_CAPACITY];
+static struct sealhost_bias bias[BIAS_CAPACITY];
 static uint8_t config[CONFIG_CAPACITY];
 static struct sealhost_sampler_layout published;
 
@@ -55,6 +55,8 @@ SEALHOST_EXPORT(reset) int32_t reset(void) {
 static int32_t check(const struct sealhost_row *row) {
     if (row->size < sizeof *row)
         return fail(SEALHOST_ERROR_INPUT, "step: a row is smaller than this guest's struct sealhost_row");
+    if (row->slot >= MAX_ROWS)
+        return fail(SEALHOST_ERROR_INPUT, "step: a row of a slot that the layout does not have");
     if (row->vocab_size == 0 || row->vocab_size > VOCAB_CAPACITY)
         return fail(SEALHOST_ERROR_CAPACITY, "step: vocab_size is 0 or above the capacity");
     if (row->history_length > HISTORY_CAPACITY || row->bias_count > BIAS_CAPACITY)
@@ -80,17 +82,15 @@ static uint32_t draw(const struct row *row, const struct sealhost_row *parameter
     return chain_draw(row, &chain);
 }
 
-static int32_t sample(uint32_t index) {
-    const struct sealhost_row *parameters = &rows[index];
-    struct row row = {logits[index], parameters->vocab_size, 0, 0};
-    struct request request = {parameters, history[index], bias[index]};
+static int32_t sample(const struct sealhost_row *parameters, struct sealhost_result *result) {
+    struct row row = {logits[parameters->slot], parameters->vocab_size, 0, 0};
+    struct request request = {parameters, history[parameters->slot], bias};
     int32_t status = adjust(&row, &request);
     double max = status ? 0 : row_max(&row);
     if (!status && max == MINUS_INFINITY)
         status = fail(SEALHOST_ERROR_EMPTY, "step: every logit is -inf or not a number: no token can be drawn");
     if (!status)
-        results[index] = (struct sealhost_result){
-            sizeof results[index], SEALHOST_TOKEN, draw(&row, parameters, max), 0};
+        *result = (struct sealhost_result){sizeof *result, SEALHOST_TOKEN, draw(&row, parameters, max), 0};
     adjust_undo(&row);
     return status;
 }
@@ -101,7 +101,7 @@ SEALHOST_EXPORT(step) int32_t step(uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         int32_t status = check(&rows[i]);
         if (!status && rows[i].flags & SEALHOST_ROW_SAMPLE)
-            status = sample(i);
+            status = sample(&rows[i], &results[i]);
         if (status)
             return status;
     }

@@ -13,13 +13,13 @@ export const CONFIG: u32 = 16384;
 
 /** f32[row.vocab_size]: write to them only to answer EDITED (clause 2.9). */
 export const logits: usize = memory.data(1052672, 4096);
-export const row: Row = changetype<Row>(memory.data(80, 8));
+export const row: Row = changetype<Row>(memory.data(96, 8));
 const result: Result = changetype<Result>(memory.data(16, 8));
 /** u32[row.history_length]: prompt ids, then generated ids. */
 export const history: usize = memory.data(524288, 8);
 export const bias: usize = memory.data(8192, 8);
 export const config: usize = memory.data(16384, 8);
-const published: SamplerLayout = changetype<SamplerLayout>(memory.data(64, 8));
+const published: SamplerLayout = changetype<SamplerLayout>(memory.data(88, 8));
 
 export function sealhost_sampler_v1(): i32 {
   return ABI_MINOR;
@@ -58,7 +58,7 @@ export function answer(action: u32, token: u32): i32 {
   result.size = offsetof<Result>();
   result.action = action;
   result.token = token;
-  result.reserved = 0;
+  result.count = 0;
   return OK;
 }
 

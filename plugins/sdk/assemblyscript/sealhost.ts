@@ -35,11 +35,19 @@ export class SamplerLayout {
   config_capacity: u32;
   error: u32;
   error_capacity: u32;
+  candidates: u32;
+  candidate_capacity: u32;
+  answer: u32;
+  answer_capacity: u32;
+  log: u32;
+  max_backtrack: u32;
 }
 
 export const ROW_NEW: u32 = 1;
 export const ROW_ACCEPT: u32 = 2;
 export const ROW_SAMPLE: u32 = 4;
+export const ROW_FORK: u32 = 8;
+export const ROW_CLOSE: u32 = 16;
 
 @unmanaged
 export class Row {
@@ -60,13 +68,23 @@ export class Row {
   repetition_penalty: f32;
   presence_penalty: f32;
   frequency_penalty: f32;
-  reserved: u32;
+  candidate_count: u32;
+  parent: u32;
+  taken_back: u32;
+  appended: u32;
+  backtrack_room: u32;
 }
 
 @unmanaged
 export class Bias {
   id: u32;
   bias: f32;
+}
+
+@unmanaged
+export class Candidate {
+  id: u32;
+  logit: f32;
 }
 
 export const TOKEN: u32 = 1;
@@ -83,7 +101,7 @@ export class Result {
   size: u32;
   action: u32;
   token: u32;
-  reserved: u32;
+  count: u32;
 }
 
 // ---- tokenizer --------------------------------------------------------------------------------------------

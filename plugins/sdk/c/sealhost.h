@@ -37,42 +37,54 @@ enum {
  *          step(rows) -> status, reset() -> status
  * Order: sealhost_sampler_v1, init, layout, then step for every token. A fresh instance serves each
  * request; reset() returns an instance to its state after init().
+ *
+ * An instance has slots, one for each choice of its request. Areas marked "by slot" have one part for each
+ * slot; a step lists the slots that it is about: rows[0 .. rows-1], and result i answers row i (clause 2.2).
+ * The tier that the manifest declares says which areas there are (clause 2.10).
  */
 struct sealhost_sampler_layout {
-    uint32_t size;             /* sizeof(struct sealhost_sampler_layout) */
-    uint32_t minor;            /* SEALHOST_ABI_MINOR that the guest was built with */
-    uint32_t max_rows;         /* rows that one step can hold, 1..64 */
-    uint32_t vocab_capacity;   /* logits that one row can hold */
-    uint32_t logits;           /* float32[max_rows][logits_stride / 4]; 4096-aligned */
-    uint32_t logits_stride;    /* bytes from one row of logits to the next; a multiple of 4096 */
-    uint32_t rows;             /* struct sealhost_row[max_rows]; 8-aligned */
-    uint32_t results;          /* struct sealhost_result[max_rows]; 8-aligned */
-    uint32_t history;          /* uint32[max_rows][history_capacity]; 4-aligned: prompt ids, then generated ids */
-    uint32_t history_capacity; /* ids that one row can hold */
-    uint32_t bias;             /* struct sealhost_bias[max_rows][bias_capacity]; 4-aligned */
-    uint32_t bias_capacity;    /* entries that one row can hold */
-    uint32_t config;           /* opaque bytes, JSON by convention, written once before the first step */
-    uint32_t config_capacity;  /* bytes, at most 16384 */
-    uint32_t error;            /* UTF-8 text of the last error, NUL-terminated */
-    uint32_t error_capacity;   /* bytes, at least 64, at most 4096 */
+    uint32_t size;               /* sizeof(struct sealhost_sampler_layout) */
+    uint32_t minor;              /* SEALHOST_ABI_MINOR that the guest was built with */
+    uint32_t max_rows;           /* slots, and rows that one step can hold, 1..64 */
+    uint32_t vocab_capacity;     /* ids that the guest has room for: most logits of a row */
+    uint32_t logits;             /* full tier: float32[max_rows][logits_stride / 4] by slot; 4096-aligned. Else 0 */
+    uint32_t logits_stride;      /* bytes from one slot's logits to the next; a multiple of 4096. Else 0 */
+    uint32_t rows;               /* struct sealhost_row[max_rows]; 8-aligned */
+    uint32_t results;            /* struct sealhost_result[max_rows]; 8-aligned */
+    uint32_t history;            /* uint32[max_rows][history_capacity] by slot; 4-aligned: prompt ids, then generated ids */
+    uint32_t history_capacity;   /* ids that one slot can hold */
+    uint32_t bias;               /* struct sealhost_bias[bias_capacity]; 4-aligned: the request's, the same for all slots */
+    uint32_t bias_capacity;      /* entries */
+    uint32_t config;             /* opaque bytes, JSON by convention, written once before the first step */
+    uint32_t config_capacity;    /* bytes, at most 16384 */
+    uint32_t error;              /* UTF-8 text of the last error, NUL-terminated */
+    uint32_t error_capacity;     /* bytes, at least 64, at most 4096 */
+    uint32_t candidates;         /* topk tier: struct sealhost_candidate[max_rows][candidate_capacity] by slot; 4-aligned. Else 0 */
+    uint32_t candidate_capacity; /* at least the K of the tier. Else 0 */
+    uint32_t answer;             /* [max_rows][answer_capacity] by slot; 4-aligned: what MASK, SPARSE, BACKTRACK, FAST_FORWARD point at */
+    uint32_t answer_capacity;    /* bytes, a multiple of 4, at most 1048576; 0: none. A mask needs 4 * ((vocab_size + 31) / 32) */
+    uint32_t log;                /* struct sealhost_log; 4-aligned. 0: none */
+    uint32_t max_backtrack;      /* ids that one answer takes back at most, 0..65536; 0: never */
 };
 
 enum { /* sealhost_row.flags */
-    SEALHOST_ROW_NEW = 1,    /* first step of this slot: the history holds the prompt only */
-    SEALHOST_ROW_ACCEPT = 2, /* the previous answer stands: its id has been appended to the history */
+    SEALHOST_ROW_NEW = 1,    /* first row of this slot: the history begins with the prompt */
+    SEALHOST_ROW_ACCEPT = 2, /* the history has changed since this slot's last row: see `taken_back` and `appended` */
     SEALHOST_ROW_SAMPLE = 4, /* an answer is wanted */
+    SEALHOST_ROW_FORK = 8,   /* first row of this slot: it continues as a copy of slot `parent` */
+    SEALHOST_ROW_CLOSE = 16, /* last row of this slot; no answer is wanted */
 };
 
 /* Written by the host before each step. Parameters that a guest does not use it ignores. */
 struct sealhost_row {
     uint32_t size;               /* sizeof(struct sealhost_row) */
-    uint32_t slot;               /* stable name of the choice that this row continues */
+    uint32_t slot;               /* which choice this row is about: below max_rows */
     uint32_t flags;              /* SEALHOST_ROW_* */
-    uint32_t vocab_size;         /* logits that are valid in this row */
+    uint32_t vocab_size;         /* ids of the model: those below it are valid */
     uint64_t random[2];          /* fresh for every step, a function of (seed, choice, position) only */
     uint32_t prompt_length;      /* ids of the history that came from the prompt */
     uint32_t history_length;     /* ids of the history in all: prompt + generated */
-    uint32_t bias_count;         /* entries of this row's bias list */
+    uint32_t bias_count;         /* entries of the bias list; the same in every row */
     uint32_t config_length;      /* bytes of config; the same in every row */
     float temperature;           /* 0: greedy */
     int32_t top_k;               /* <= 0 or >= vocab_size: off */
@@ -81,7 +93,11 @@ struct sealhost_row {
     float repetition_penalty;    /* > 0; 1: off; sees prompt and generated ids */
     float presence_penalty;      /* 0: off; sees generated ids only */
     float frequency_penalty;     /* 0: off; sees generated ids only */
-    uint32_t reserved;           /* 0 */
+    uint32_t candidate_count;    /* topk tier: candidates of this slot. Else 0 */
+    uint32_t parent;             /* with FORK: the slot that this one is a copy of */
+    uint32_t taken_back;         /* ids at the end of the history of this slot's last row that are gone, */
+    uint32_t appended;           /* and ids that stand there instead: the last ones of the history */
+    uint32_t backtrack_room;     /* ids that BACKTRACK may take off in this answer */
 };
 
 struct sealhost_bias {
@@ -89,23 +105,35 @@ struct sealhost_bias {
     float bias; /* added to the logit; -inf forbids the id */
 };
 
+struct sealhost_candidate {
+    uint32_t id;
+    float logit;
+};
+
+/* What a guest has to say for its author: read when it fails, by `sealhost plugin test`, and at the host's debug level. */
+#define SEALHOST_LOG_BYTES 4096u
+struct sealhost_log {
+    uint32_t written; /* bytes written since init(); byte n lies at bytes[n % SEALHOST_LOG_BYTES] */
+    uint8_t bytes[SEALHOST_LOG_BYTES];
+};
+
 enum { /* sealhost_result.action */
     SEALHOST_TOKEN = 1,        /* the id in `token` */
     SEALHOST_PASS = 2,         /* the host samples from the logits as they came, with the row's parameters */
-    SEALHOST_EDITED = 3,       /* the guest changed the logits in place; the host samples from them */
-    SEALHOST_MASK = 4,         /* reserved for the mask tier */
-    SEALHOST_SPARSE = 5,       /* reserved for the mask tier */
+    SEALHOST_EDITED = 3,       /* the guest changed logits or candidates in place; the host samples from them */
+    SEALHOST_MASK = 4,         /* the host samples from the ids whose bit is set: uint32[(vocab_size + 31) / 32], bit 0 first */
+    SEALHOST_SPARSE = 5,       /* the host samples after adding `count` struct sealhost_bias to the logits */
     SEALHOST_STOP = 6,         /* end this choice here */
-    SEALHOST_BACKTRACK = 7,    /* reserved */
-    SEALHOST_FAST_FORWARD = 8, /* reserved */
+    SEALHOST_BACKTRACK = 7,    /* take `token` ids off the history, then append `count` uint32 ids */
+    SEALHOST_FAST_FORWARD = 8, /* append `count` uint32 ids */
 };
 
 /* Written by the guest in each step for every row that carries SEALHOST_ROW_SAMPLE. */
 struct sealhost_result {
     uint32_t size;   /* sizeof(struct sealhost_result) */
     uint32_t action; /* SEALHOST_TOKEN ... */
-    uint32_t token;  /* for SEALHOST_TOKEN: id < vocab_size */
-    uint32_t reserved;
+    uint32_t token;  /* TOKEN: id < vocab_size. BACKTRACK: 1..backtrack_room ids to take off */
+    uint32_t count;  /* SPARSE, BACKTRACK, FAST_FORWARD: entries or ids in the slot's answer area */
 };
 
 /* ---- tokenizer -------------------------------------------------------------------------------------

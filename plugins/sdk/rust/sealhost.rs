@@ -57,11 +57,19 @@ pub struct SamplerLayout {
     pub config_capacity: u32,
     pub error: u32,
     pub error_capacity: u32,
+    pub candidates: u32,
+    pub candidate_capacity: u32,
+    pub answer: u32,
+    pub answer_capacity: u32,
+    pub log: u32,
+    pub max_backtrack: u32,
 }
 
 pub const ROW_NEW: u32 = 1;
 pub const ROW_ACCEPT: u32 = 2;
 pub const ROW_SAMPLE: u32 = 4;
+pub const ROW_FORK: u32 = 8;
+pub const ROW_CLOSE: u32 = 16;
 
 #[repr(C)]
 pub struct Row {
@@ -81,7 +89,11 @@ pub struct Row {
     pub repetition_penalty: f32,
     pub presence_penalty: f32,
     pub frequency_penalty: f32,
-    pub reserved: u32,
+    pub candidate_count: u32,
+    pub parent: u32,
+    pub taken_back: u32,
+    pub appended: u32,
+    pub backtrack_room: u32,
 }
 
 #[repr(C)]
@@ -89,6 +101,13 @@ pub struct Row {
 pub struct Bias {
     pub id: u32,
     pub bias: f32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Candidate {
+    pub id: u32,
+    pub logit: f32,
 }
 
 pub const TOKEN: u32 = 1;
@@ -105,7 +124,7 @@ pub struct StepResult {
     pub size: u32,
     pub action: u32,
     pub token: u32,
-    pub reserved: u32,
+    pub count: u32,
 }
 
 // ---- tokenizer --------------------------------------------------------------------------------------------
@@ -252,9 +271,13 @@ impl<const VOCAB: usize, const HISTORY: usize, const BIASES: usize, const CONFIG
             repetition_penalty: 0.0,
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
-            reserved: 0,
+            candidate_count: 0,
+            parent: 0,
+            taken_back: 0,
+            appended: 0,
+            backtrack_room: 0,
         },
-        result: StepResult { size: 0, action: 0, token: 0, reserved: 0 },
+        result: StepResult { size: 0, action: 0, token: 0, count: 0 },
         history: [0; HISTORY],
         bias: [Bias { id: 0, bias: 0.0 }; BIASES],
         config: [0; CONFIG],
@@ -276,6 +299,12 @@ impl<const VOCAB: usize, const HISTORY: usize, const BIASES: usize, const CONFIG
             config_capacity: 0,
             error: 0,
             error_capacity: 0,
+            candidates: 0,
+            candidate_capacity: 0,
+            answer: 0,
+            answer_capacity: 0,
+            log: 0,
+            max_backtrack: 0,
         },
     };
 
@@ -297,6 +326,12 @@ impl<const VOCAB: usize, const HISTORY: usize, const BIASES: usize, const CONFIG
             config_capacity: CONFIG as u32,
             error: offset(&self.error),
             error_capacity: ERROR_BYTES as u32,
+            candidates: 0,
+            candidate_capacity: 0,
+            answer: 0,
+            answer_capacity: 0,
+            log: 0,
+            max_backtrack: 0,
         };
         offset(&self.layout)
     }
@@ -324,7 +359,7 @@ impl<const VOCAB: usize, const HISTORY: usize, const BIASES: usize, const CONFIG
             Ok(Answer::Stop) => (STOP, 0),
             Err(failure) => return fail(&mut self.error, failure),
         };
-        self.result = StepResult { size: core::mem::size_of::<StepResult>() as u32, action, token, reserved: 0 };
+        self.result = StepResult { size: core::mem::size_of::<StepResult>() as u32, action, token, count: 0 };
         OK
     }
 

@@ -46,11 +46,19 @@ pub const SamplerLayout = extern struct {
     config_capacity: u32,
     @"error": u32,
     error_capacity: u32,
+    candidates: u32 = 0,
+    candidate_capacity: u32 = 0,
+    answer: u32 = 0,
+    answer_capacity: u32 = 0,
+    log: u32 = 0,
+    max_backtrack: u32 = 0,
 };
 
 pub const row_new: u32 = 1;
 pub const row_accept: u32 = 2;
 pub const row_sample: u32 = 4;
+pub const row_fork: u32 = 8;
+pub const row_close: u32 = 16;
 
 pub const Row = extern struct {
     size: u32,
@@ -69,12 +77,21 @@ pub const Row = extern struct {
     repetition_penalty: f32,
     presence_penalty: f32,
     frequency_penalty: f32,
-    reserved: u32,
+    candidate_count: u32,
+    parent: u32,
+    taken_back: u32,
+    appended: u32,
+    backtrack_room: u32,
 };
 
 pub const Bias = extern struct {
     id: u32,
     bias: f32,
+};
+
+pub const Candidate = extern struct {
+    id: u32,
+    logit: f32,
 };
 
 pub const Action = enum(u32) {
@@ -93,7 +110,7 @@ pub const Result = extern struct {
     size: u32,
     action: Action,
     token: u32,
-    reserved: u32,
+    count: u32,
 };
 
 // ---- tokenizer ------------------------------------------------------------------------------------------
@@ -212,7 +229,7 @@ pub fn Sampler(comptime capacity: SamplerCapacity, comptime Guest: type) type {
 
         /// The answer of this step, for `return answer(...)`; `id` counts for `.token` alone.
         pub fn answer(action: Action, id: u32) i32 {
-            result = .{ .size = @sizeOf(Result), .action = action, .token = id, .reserved = 0 };
+            result = .{ .size = @sizeOf(Result), .action = action, .token = id, .count = 0 };
             return ok;
         }
 

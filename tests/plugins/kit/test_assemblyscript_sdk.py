@@ -17,6 +17,7 @@ CLASSES = {
     "SamplerLayout": "sealhost_sampler_layout",
     "Row": "sealhost_row",
     "Bias": "sealhost_bias",
+    "Candidate": "sealhost_candidate",
     "Result": "sealhost_result",
     "TokenizerLayout": "sealhost_tokenizer_layout",
     "VocabFlags": "sealhost_vocab_flags",

@@ -22,6 +22,7 @@ STRUCTS = {
     "SamplerLayout": ("sealhost_sampler_layout", abi.SAMPLER_LAYOUT),
     "Row": ("sealhost_row", abi.ROW),
     "Bias": ("sealhost_bias", abi.BIAS),
+    "Candidate": ("sealhost_candidate", abi.CANDIDATE),
     "Result": ("sealhost_result", abi.RESULT),
     "TokenizerLayout": ("sealhost_tokenizer_layout", abi.TOKENIZER_LAYOUT),
     "VocabFlags": ("sealhost_vocab_flags", abi.VOCAB_FLAGS),

@@ -1,0 +1,419 @@
+"""One request's instance of a sampler, with a slot for each of its choices (README §8).
+
+    with sampler.session(params, prompt_ids, choices=(0, 1)) as session:
+        …                                        # the last matrix product writes at session.logits_address(0) and (1)
+        one, two = session.step((0, 1))          # Decision(tokens=(42,)), Decision(tokens=(), stop=True)
+        session.accept(0, one.tokens, one.backtrack)
+        session.close_slot(1)
+
+A session is used by one thread at a time. Never call `step` or `prepare` on an event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from ..signing.errors import escape_for_terminal
+from . import abi, sampling
+from .candidates import CANDIDATE, best, checked
+from .decision import AnswerError, AnswerReader, Decision
+from .errors import GuestError, SandboxError
+from .log_ring import LogRing
+from .randomness import draw
+from .slot import FIRST, Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from .decision import Answer, Draw
+    from .instance import Instance
+    from .layout import SamplerLayout
+    from .params import SamplingParams
+    from .record import Ticket
+    from .tier import Tier
+
+log = logging.getLogger(__name__)
+
+# plain integers: an enumeration's operators cost a microsecond each in the step
+_OK = int(abi.Status.OK)
+_SAMPLE, _CLOSE = int(abi.RowFlag.SAMPLE), int(abi.RowFlag.CLOSE)
+_ROW, _RESULT = abi.ROW.size, abi.RESULT.size
+
+LOG_TAIL: Final = 100
+"""Characters of its log that are told when a guest fails: the end is what matters, and an error is one line."""
+
+MAX_LOGGED_BYTES: Final = 64 << 10
+"""Of one session's log that go to the host's debug log, however much the guest writes."""
+
+
+class Terms(NamedTuple):
+    """What a session is about.
+
+    Attributes:
+        params: Of the request.
+        prompt: Ids. Shape: (n,), uint32.
+        choices: Index of the choice that each slot serves.
+        config: Bytes for the guest.
+    """
+
+    params: SamplingParams
+    prompt: NDArray[np.uint32]
+    choices: tuple[int, ...]
+    config: bytes
+
+
+class Guest(NamedTuple):
+    """What all sessions of a plugin share."""
+
+    layout: SamplerLayout
+    tier: Tier
+    vocab_size: int
+    max_backtrack: int
+
+
+class SamplerSession:
+    """Made by `SamplerPlugin.session`.
+
+    Args:
+        instance: Fresh, of the plugin's program; closed with the session.
+        guest: What all sessions of the plugin share.
+        terms: What this one is about.
+        ticket: Its place in the plugin's record; closed with the session.
+    """
+
+    def __init__(self, instance: Instance, guest: Guest, terms: Terms, ticket: Ticket) -> None:
+        layout, memory = guest.layout, instance.memory
+        self._instance = instance
+        self._ticket = ticket
+        self._guest = guest
+        self._params = terms.params
+        self._prompt_length = len(terms.prompt)
+        self._rows: memoryview | None = memory.buffer(layout.rows, layout.max_rows * _ROW)
+        self._results: memoryview | None = memory.buffer(layout.results, layout.max_rows * _RESULT)
+        self._slots = [self._slot(number, choice, terms) for number, choice in enumerate(terms.choices)]
+        self._closing: list[Slot] = []
+        self._is_announced = len(self._slots) == 1  # one slot is announced by its first row that wants an answer
+        for index, (token, bias) in enumerate(terms.params.logit_bias):
+            memory.pack(abi.BIAS, layout.bias + index * abi.BIAS.size, token, bias)
+        if terms.config:
+            memory.write(layout.config, terms.config)
+        self._reader = AnswerReader(memory, layout, guest.tier, guest.vocab_size)
+        self._constants = _row_constants(terms)
+        self._host_logits = None if guest.tier.name == "full" else _host_rows(len(terms.choices), guest.vocab_size)
+        self._log = LogRing(memory, layout.log)
+        self._may_log = MAX_LOGGED_BYTES if log.isEnabledFor(logging.DEBUG) else 0
+
+    def _slot(self, number: int, choice: int, terms: Terms) -> Slot:
+        layout = self._guest.layout
+        size = 4 * layout.history_capacity
+        history = self._instance.memory.buffer(layout.history + number * size, size).cast("I")
+        history[: len(terms.prompt)] = terms.prompt.data
+        return Slot(number, choice, history, len(terms.prompt))
+
+    def logits_address(self, slot: int) -> int:
+        """Where a slot's logits go: float32[vocab_size] in this process, page-aligned; valid until `close`.
+
+        Guest memory in the full tier, the host's own in the others.
+        """
+        self._find(slot)
+        if self._host_logits is not None:
+            return self._host_logits[slot].ctypes.data
+        layout = self._guest.layout
+        return self._instance.memory.base() + layout.logits + slot * layout.logits_stride
+
+    def logits(self, slot: int) -> NDArray[np.float32]:
+        """A live view of a slot's logits. Shape: (vocab_size,), float32. Take it anew, never keep it past `close`."""
+        self._find(slot)
+        if self._host_logits is not None:
+            return self._host_logits[slot]
+        layout = self._guest.layout
+        at = layout.logits + slot * layout.logits_stride
+        return self._instance.memory.array(at, self._guest.vocab_size, np.float32)
+
+    def prepare(self, slots: Sequence[int]) -> None:
+        """In the mask tier, asks the guest for its answers before the logits exist; in the others does nothing.
+
+        May run while the model works. Slots whose answer is there already are not asked again.
+
+        Raises:
+            GuestError: When the guest fails, or answers what it may not.
+            SandboxError: As in `step`.
+        """
+        if self._guest.tier.name != "mask":
+            return
+        try:
+            self._prepare([self._find(slot) for slot in slots])
+        except GuestError as error:
+            raise self._failed(error) from None
+        self._ticket.prove()
+
+    def _prepare(self, slots: list[Slot]) -> list[Answer]:
+        missing = [slot for slot in slots if slot.answer is None]
+        if missing:
+            for slot, answer in zip(missing, self._ask(missing), strict=True):
+                slot.answer = answer
+        return [slot.answer for slot in slots if slot.answer is not None]
+
+    def step(self, slots: Sequence[int] = (0,)) -> list[Decision]:
+        """Decides what these slots do next, from the logits that now lie in their rows.
+
+        Args:
+            slots: Each once, none of them closed.
+
+        Returns:
+            One decision for each slot, in their order.
+
+        Raises:
+            GuestError: When the guest fails, answers what it may not, or no token can be drawn: the session is dead.
+            SandboxError: When the session is closed, dead, or in use on another thread, or a slot is not there.
+        """
+        if len(slots) > 1 and len(set(slots)) < len(slots):
+            raise self._misuse("expected each slot once, got one twice")
+        try:
+            decisions = self._step([self._find(slot) for slot in slots])
+        except GuestError as error:
+            raise self._failed(error) from None
+        self._ticket.prove()
+        return decisions
+
+    def _step(self, slots: list[Slot]) -> list[Decision]:
+        if self._guest.tier.name == "mask":
+            answers = self._prepare(slots)
+            for slot in slots:
+                slot.answer = None
+        else:
+            if self._guest.tier.candidates:
+                for slot in slots:
+                    self._offer(slot)
+            answers = self._ask(slots)
+        return [
+            answer if isinstance(answer, Decision) else self._draw(slot, answer)
+            for slot, answer in zip(slots, answers, strict=True)
+        ]
+
+    def _offer(self, slot: Slot) -> None:
+        """Writes the best candidates of a slot into the guest's memory."""
+        layout = self._guest.layout
+        found = best(self.logits(slot.number), self._guest.tier.candidates)
+        at = layout.candidates + slot.number * layout.candidate_capacity * abi.CANDIDATE.size
+        self._instance.memory.write(at, found.tobytes())
+        slot.candidates = len(found)
+
+    def _ask(self, slots: list[Slot]) -> list[Answer]:
+        """Calls the guest for these slots' answers, and tells it of those that have ended."""
+        rows, results = self._rows, self._results
+        if rows is None or results is None:
+            raise self._closed()
+        if not self._is_announced:
+            self._announce()
+        at = 0
+        for slot in slots:
+            self._write_row(rows, at, slot, _SAMPLE)
+            at += _ROW
+        for slot in self._closing:
+            self._write_row(rows, at, slot, _CLOSE)
+            at += _ROW
+        self._closing = []
+        size = len(slots) * _RESULT
+        results[:size] = bytes(size)  # clause 8.1: no answer of an earlier step
+        self._call("step", at // _ROW)
+        copied = bytes(results[:size])
+        return [self._read(slot, raw) for slot, raw in zip(slots, abi.RESULT.iter_unpack(copied), strict=True)]
+
+    def _announce(self) -> None:
+        """Tells the guest of all slots before the first answer is asked for: the others are copies of the first."""
+        if self._rows is None:
+            raise self._closed()
+        for slot in self._slots:
+            self._write_row(self._rows, slot.number * _ROW, slot, 0)
+        self._call("step", len(self._slots))
+        self._is_announced = True
+
+    def _write_row(self, rows: memoryview, at: int, slot: Slot, wanted: int) -> None:
+        words = draw(self._params.seed, slot.choice, slot.length) if wanted == _SAMPLE else (0, 0)
+        counts, parameters = self._constants
+        length = slot.length
+        flags, taken_back, appended = slot.tell()
+        slot.word = words[0]
+        slot.room = min(self._guest.max_backtrack, length - self._prompt_length)
+        abi.ROW.pack_into(
+            rows, at, _ROW, slot.number, flags | wanted, self._guest.vocab_size, *words,
+            self._prompt_length, length, *counts, *parameters, slot.candidates, FIRST, taken_back, appended, slot.room,
+        )  # fmt: skip
+
+    def _read(self, slot: Slot, raw: tuple[int, int, int, int]) -> Answer:
+        left = self._guest.layout.history_capacity - slot.length
+        try:
+            return self._reader.read(slot.number, raw, slot.room, left)
+        except AnswerError as error:
+            raise self._invalid(str(error)) from None
+
+    def _call(self, function: str, *arguments: int) -> None:
+        status = self._ticket.call(self._instance, function, *arguments)
+        if self._may_log:
+            self._log_news()
+        if status == _OK:
+            return
+        if status > abi.ERROR:
+            raise self._invalid(f"expected status 0 or an error from {function}, got {status}", function)
+        layout = self._guest.layout
+        raise self._instance.guest_error(function, status, layout.error, layout.error_capacity)
+
+    def _draw(self, slot: Slot, how: Draw) -> Decision:
+        """The host's own draw, as the answer says."""
+        history = slot.past()
+        if slot.length and int(history.max()) >= self._guest.vocab_size:  # the guest can write there too
+            raise self._invalid("expected the history as the host wrote it, got another")
+        past = (history, self._prompt_length, slot.word)
+        try:
+            if how.edited and self._guest.tier.candidates:
+                return Decision((sampling.sample_among(self._edited_candidates(slot), self._params, *past),))
+            logits = self.logits(slot.number)
+            if how.edited and np.isnan(logits).any():
+                raise self._invalid("expected numbers in the edited logits, got NaN")
+            token = sampling.sample(logits, self._params, *past, bias=how.bias, allowed=how.allowed)
+        except sampling.EmptyError:
+            self._instance.fail("one without a candidate")
+            who = "what the guest left of the logits" if how.edited or how.allowed is not None else "the logits"
+            raise GuestError(self._plugin, "empty", f"no token can be drawn from {who}", "allow some token") from None
+        return Decision((token,))
+
+    def _edited_candidates(self, slot: Slot) -> NDArray[np.void]:
+        layout = self._guest.layout
+        at = layout.candidates + slot.number * layout.candidate_capacity * abi.CANDIDATE.size
+        copied = self._instance.memory.read(at, slot.candidates * abi.CANDIDATE.size)
+        try:
+            return checked(np.frombuffer(copied, CANDIDATE), self._guest.vocab_size)
+        except AnswerError as error:
+            raise self._invalid(str(error)) from None
+
+    def accept(self, slot: int, tokens: Sequence[int], backtrack: int = 0) -> None:
+        """Takes `backtrack` generated ids off a slot's history, then appends ids: what stands, whoever chose it.
+
+        Raises:
+            SandboxError: When an id is out of range, the history is full, more is taken back than was generated, or
+                the slot or the session is closed.
+        """
+        found = self._find(slot)
+        length = found.length - backtrack
+        if backtrack < 0 or length < self._prompt_length:
+            most = found.length - self._prompt_length
+            raise self._misuse(f"expected to take back at most {most} ids, got {backtrack}")
+        if length + len(tokens) > self._guest.layout.history_capacity:
+            problem = f"expected at most {self._guest.layout.history_capacity} ids of history, got more"
+            raise self._misuse(problem)
+        for token in tokens:
+            if not 0 <= token < self._guest.vocab_size:
+                raise self._misuse(f"expected a token below {self._guest.vocab_size}, got {token}")
+        found.change(tokens, backtrack)
+
+    def close_slot(self, slot: int) -> None:
+        """Ends a choice; the guest is told with the next step. Idempotent.
+
+        Raises:
+            SandboxError: When there is no such slot, or the session is closed.
+        """
+        found = self._find(slot, closed=True)
+        if found.is_open:
+            found.is_open = False
+            self._closing.append(found)
+
+    def log(self) -> str:
+        """What the guest has written into its log since the last time, unescaped."""
+        return self._log.news()
+
+    def reset(self) -> None:
+        """Takes the guest to its state after `init`, all slots open, their histories back to the prompt.
+
+        Raises:
+            GuestError: When the guest fails.
+            SandboxError: When the session is closed, dead, or in use on another thread.
+        """
+        if self._rows is None:
+            raise self._closed()
+        try:
+            self._call("reset")
+        except GuestError as error:
+            raise self._failed(error) from None
+        for slot in self._slots:
+            slot.begin(self._prompt_length)
+        self._closing = []
+        self._is_announced = len(self._slots) == 1
+
+    def close(self) -> None:
+        """Ends the session; views of its memory are dropped first. Idempotent."""
+        self._rows = self._results = self._host_logits = None
+        self._slots = []
+        self._instance.close()
+        self._ticket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _find(self, slot: int, *, closed: bool = False) -> Slot:
+        """An open slot; with `closed` also one that has ended."""
+        if self._rows is None:
+            raise self._closed()
+        if not 0 <= slot < len(self._slots):
+            raise self._misuse(f"expected a slot below {len(self._slots)}, got {slot}")
+        found = self._slots[slot]
+        if not (found.is_open or closed):
+            raise self._misuse(f"expected an open slot, got {slot}, which is closed")
+        return found
+
+    @property
+    def _plugin(self) -> str:
+        return self._instance.program.plugin
+
+    def _failed(self, error: GuestError) -> GuestError:
+        """Notes what the session ended by, and adds what the guest's log says last."""
+        self._ticket.fail(error)
+        said = self._log.tail(LOG_TAIL)
+        if not said:
+            return error
+        told = f'{error.reason}; its log ends with "{said}"'
+        return GuestError(error.plugin, error.kind, told, error.remedy)
+
+    def _log_news(self) -> None:
+        """Hands what the guest has to say to the host's debug log, line by line (clause 8.8)."""
+        said = self._log.news()
+        for line in said[: self._may_log].splitlines():
+            log.debug("plugin %s: %s", self._plugin, escape_for_terminal(line))
+        self._may_log = max(self._may_log - len(said), 0)
+
+    def _invalid(self, problem: str, function: str = "step") -> GuestError:
+        self._instance.fail("one that answered what it may not")
+        return GuestError(self._plugin, "invalid", f"{function}: {problem}")
+
+    def _misuse(self, problem: str) -> SandboxError:
+        return SandboxError(f"plugin {self._plugin}", problem, "end the choice")
+
+    def _closed(self) -> SandboxError:
+        return SandboxError(f"plugin {self._plugin}", "expected an open session, got a closed one", "start a new one")
+
+
+def _row_constants(terms: Terms) -> tuple[tuple[int, int], tuple[float, ...]]:
+    """The fields of a row that stay the same: (bias_count, config_length) and the parameters."""
+    p = terms.params
+    penalties = (p.repetition_penalty, p.presence_penalty, p.frequency_penalty)
+    return (len(p.logit_bias), len(terms.config)), (p.temperature, p.row_top_k, p.top_p, p.min_p, *penalties)
+
+
+def _host_rows(count: int, vocab_size: int) -> list[NDArray[np.float32]]:
+    """Page-aligned rows of logits in memory of the host's own, zero until somebody writes there."""
+    stride = -(-4 * vocab_size // abi.LOGITS_ALIGNMENT) * abi.LOGITS_ALIGNMENT
+    pages = mmap.mmap(-1, count * stride)
+    return [np.frombuffer(pages, np.float32, vocab_size, row * stride) for row in range(count)]
