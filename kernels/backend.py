@@ -17,9 +17,10 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,33 +42,74 @@ class RopeStyle(StrEnum):
     """Split halves (i, i + dim/2)."""
 
 
+class Activation(StrEnum):
+    """What the gate goes through before it multiplies `up`."""
+
+    SILU = "silu"
+    """x / (1 + exp(-x))."""
+    GELU_TANH = "gelu_tanh"
+    """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))."""
+
+
 class Role(StrEnum):
-    """Which place in the graph a tensor fills; matrices are (outputs, inputs), row-major."""
+    """Which place in the graph a tensor fills; matrices are (outputs, inputs), row-major. Vectors are float32."""
 
     EMBEDDING = "embedding"
     """Shape: (vocab, dim)."""
     ATTENTION_NORM = "attention_norm"
-    """Shape: (dim,), float32."""
+    """Shape: (dim,)."""
     QUERY = "query"
     """Shape: (heads * head_dim, dim)."""
     KEY = "key"
     """Shape: (kv_heads * head_dim, dim)."""
     VALUE = "value"
     """Shape: (kv_heads * head_dim, dim)."""
+    QUERY_BIAS = "query_bias"
+    """Shape: (heads * head_dim,)."""
+    KEY_BIAS = "key_bias"
+    """Shape: (kv_heads * head_dim,)."""
+    VALUE_BIAS = "value_bias"
+    """Shape: (kv_heads * head_dim,)."""
+    QUERY_NORM = "query_norm"
+    """Shape: (head_dim,); one for all heads of a layer."""
+    KEY_NORM = "key_norm"
+    """Shape: (head_dim,); one for all heads of a layer."""
     ATTENTION_OUTPUT = "attention_output"
     """Shape: (dim, heads * head_dim)."""
+    POST_ATTENTION_NORM = "post_attention_norm"
+    """Shape: (dim,)."""
     FEED_FORWARD_NORM = "feed_forward_norm"
-    """Shape: (dim,), float32."""
+    """Shape: (dim,)."""
     GATE = "gate"
     """Shape: (feed_forward_dim, dim)."""
     UP = "up"
     """Shape: (feed_forward_dim, dim)."""
     DOWN = "down"
     """Shape: (dim, feed_forward_dim)."""
+    POST_FEED_FORWARD_NORM = "post_feed_forward_norm"
+    """Shape: (dim,)."""
     OUTPUT_NORM = "output_norm"
-    """Shape: (dim,), float32."""
+    """Shape: (dim,)."""
     OUTPUT = "output"
     """Shape: (vocab, dim); absent when the head is tied to the embedding."""
+
+
+GLOBAL_ROLES = (Role.EMBEDDING, Role.OUTPUT_NORM, Role.OUTPUT)
+"""Places outside the blocks; all others are one in each block."""
+_BIASES = (Role.QUERY_BIAS, Role.KEY_BIAS, Role.VALUE_BIAS)
+_HEAD_NORMS = (Role.QUERY_NORM, Role.KEY_NORM)
+_POST_NORMS = (Role.POST_ATTENTION_NORM, Role.POST_FEED_FORWARD_NORM)
+VECTOR_ROLES = frozenset(
+    {
+        Role.ATTENTION_NORM,
+        Role.FEED_FORWARD_NORM,
+        Role.OUTPUT_NORM,
+        *_BIASES,
+        *_HEAD_NORMS,
+        *_POST_NORMS,
+    }
+)
+"""Places of one axis; all others are matrices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +130,30 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Rope:
+    """One RoPE table: pair i turns by position * frequencies[i], and cos and sin are multiplied by `factor`.
+
+    Whatever a model scales (linear, YaRN, Llama 3, long-rope), the host has put into these numbers.
+
+    Attributes:
+        frequencies: Radians per position, one for each pair.
+        factor: What YaRN and long-rope call the attention factor.
+    """
+
+    frequencies: tuple[float, ...] = field(repr=False)
+    factor: float = 1.0
+
+    @classmethod
+    def plain(cls, base: float, dim: int) -> Self:
+        """The unscaled table: base^(-2i / dim) for the pairs of `dim` elements."""
+        return cls(tuple(base ** (-2 * pair / dim) for pair in range(dim // 2)))
+
+
+@dataclass(frozen=True, slots=True)
 class DecoderSpec:
-    """Hyperparameters of a decoder-only transformer with RMSNorm, RoPE, GQA and SwiGLU.
+    """A decoder-only transformer with RMSNorm, RoPE, grouped-query attention and a gated feed-forward (clause 10).
+
+    The fields with defaults are what only some architectures have.
 
     Attributes:
         layers: Number of blocks.
@@ -101,10 +165,21 @@ class DecoderSpec:
         vocab: Rows of the embedding and of the head.
         context: Longest sequence, in tokens.
         norm_epsilon: Added to the mean square in RMSNorm.
-        rope_base: Theta of RoPE.
+        rope_base: Theta of RoPE, where `ropes` is empty.
         rope_dim: Leading elements of each head that rotate.
         rope_style: Pairing of the rotated elements.
         tied_head: The head reuses the embedding.
+        activation: What the gate goes through.
+        embedding_scale: Multiplies the embedding's rows.
+        query_scale: Multiplies query times key; None: 1 / sqrt(head_dim).
+        attention_cap: Soft cap of the scores, c * tanh(score / c), before the mask; 0: none.
+        logit_cap: Soft cap of the logits; 0: none.
+        qkv_bias: Queries, keys and values have biases.
+        qk_norm: Each head of the queries and keys is normed before it rotates.
+        post_norms: The output of attention and of the feed-forward is normed before it is added.
+        ropes: RoPE tables, each of rope_dim / 2 frequencies; empty: the plain one of `rope_base`.
+        layer_ropes: Which of `ropes` each layer uses; empty: the first.
+        layer_windows: How many positions a query of each layer sees, its own included, 0: all before it; empty: all.
     """
 
     layers: int
@@ -120,6 +195,69 @@ class DecoderSpec:
     rope_dim: int
     rope_style: RopeStyle
     tied_head: bool
+    activation: Activation = Activation.SILU
+    embedding_scale: float = 1.0
+    query_scale: float | None = None
+    attention_cap: float = 0.0
+    logit_cap: float = 0.0
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    post_norms: bool = False
+    ropes: tuple[Rope, ...] = ()
+    layer_ropes: tuple[int, ...] = ()
+    layer_windows: tuple[int, ...] = ()
+
+    @property
+    def score_scale(self) -> float:
+        """What multiplies query times key."""
+        return 1 / math.sqrt(self.head_dim) if self.query_scale is None else self.query_scale
+
+    @property
+    def rope_tables(self) -> tuple[Rope, ...]:
+        """The RoPE tables, at least one."""
+        return self.ropes or (Rope.plain(self.rope_base, self.rope_dim),)
+
+    def rope_of(self, layer: int) -> int:
+        """Which of `rope_tables` a layer uses."""
+        return self.layer_ropes[layer] if self.layer_ropes else 0
+
+    def window_of(self, layer: int) -> int:
+        """Positions that a query of a layer sees, 0: all."""
+        return self.layer_windows[layer] if self.layer_windows else 0
+
+    @property
+    def global_roles(self) -> tuple[Role, ...]:
+        """Places outside the blocks."""
+        return (Role.EMBEDDING, Role.OUTPUT_NORM, *(() if self.tied_head else (Role.OUTPUT,)))
+
+    @property
+    def block_roles(self) -> tuple[Role, ...]:
+        """Places in each block."""
+        absent = set(GLOBAL_ROLES)
+        for has, roles in ((self.qkv_bias, _BIASES), (self.qk_norm, _HEAD_NORMS), (self.post_norms, _POST_NORMS)):
+            absent |= set() if has else set(roles)
+        return tuple(role for role in Role if role not in absent)
+
+    def shape(self, role: Role) -> tuple[int, ...]:
+        """The shape of a place's tensor; see `Role`."""
+        queries, keys, wide = self.heads * self.head_dim, self.kv_heads * self.head_dim, self.feed_forward_dim
+        shapes: dict[Role, tuple[int, ...]] = {
+            Role.EMBEDDING: (self.vocab, self.dim),
+            Role.OUTPUT: (self.vocab, self.dim),
+            Role.QUERY: (queries, self.dim),
+            Role.KEY: (keys, self.dim),
+            Role.VALUE: (keys, self.dim),
+            Role.QUERY_BIAS: (queries,),
+            Role.KEY_BIAS: (keys,),
+            Role.VALUE_BIAS: (keys,),
+            Role.QUERY_NORM: (self.head_dim,),
+            Role.KEY_NORM: (self.head_dim,),
+            Role.ATTENTION_OUTPUT: (self.dim, queries),
+            Role.GATE: (wide, self.dim),
+            Role.UP: (wide, self.dim),
+            Role.DOWN: (self.dim, wide),
+        }
+        return shapes.get(role, (self.dim,))
 
 
 class Model(Protocol):

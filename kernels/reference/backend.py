@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..backend import KV_BLOCK_TOKENS, Role
+from ..backend import GLOBAL_ROLES, KV_BLOCK_TOKENS, Role
 from ..errors import BatchError, FormatError, KernelError
-from ..formats import Format
 from .dequantise import dequantise
-from .ops import paged_attention, quantise_activations, rms_norm, rope, swiglu
+from .ops import ACTIVATIONS, Sight, paged_attention, quantise_activations, rms_norm, rotate, soft_cap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,8 +32,11 @@ if TYPE_CHECKING:
         return backend
 
 
-_GLOBAL = (Role.EMBEDDING, Role.OUTPUT, Role.OUTPUT_NORM)
-_QUANTISED = (Format.Q4_0, Format.Q4_1, Format.Q8_0)
+_QKV = (
+    (Role.QUERY, Role.QUERY_BIAS, Role.QUERY_NORM),
+    (Role.KEY, Role.KEY_BIAS, Role.KEY_NORM),
+    (Role.VALUE, Role.VALUE_BIAS, Role.VALUE),
+)
 
 
 class ReferenceBackend:
@@ -69,11 +71,11 @@ class ReferenceBuilder:
 
     def put(self, role: Role, layer: int | None, tensor: Tensor) -> None:
         """Dequantises one tensor; see `backend.ModelBuilder.put`."""
-        if (role, layer) in self._tensors or (layer is None) != (role in _GLOBAL):
+        if (role, layer) in self._tensors or (layer is None) != (role in GLOBAL_ROLES):
             raise KernelError(f"expected one tensor for {role} of layer {layer}, got {tensor.name}")
-        if tensor.shape != _shape(self._spec, role):
-            raise FormatError(f"expected {tensor.name} to have shape {_shape(self._spec, role)}, got {tensor.shape}")
-        rounds = self._quantise and tensor.format in _QUANTISED
+        if tensor.shape != self._spec.shape(role):
+            raise FormatError(f"expected {tensor.name} to have shape {self._spec.shape(role)}, got {tensor.shape}")
+        rounds = self._quantise and tensor.format.block_elements > 1
         self._tensors[role, layer] = dequantise(tensor).astype(self._dtype), rounds
 
     def finish(self, *, kv_blocks: int, max_tokens: int, max_sequences: int) -> ReferenceModel:
@@ -92,9 +94,8 @@ class ReferenceModel:
         room: tuple[int, int, int],
     ) -> None:
         self._spec, self._tensors, self._room = spec, tensors, room
-        layers: list[int | None] = list(range(spec.layers))
-        wanted = [(role, layer) for role in Role if role not in _GLOBAL for layer in layers]
-        wanted += [(role, None) for role in _GLOBAL if role is not Role.OUTPUT or not spec.tied_head]
+        wanted: list[tuple[Role, int | None]] = [(role, None) for role in spec.global_roles]
+        wanted += [(role, layer) for role in spec.block_roles for layer in range(spec.layers)]
         missing = [place for place in wanted if place not in tensors]
         if missing:
             raise KernelError(f"expected a tensor for each place, {len(missing)} are missing, first {missing[0]}")
@@ -121,13 +122,15 @@ class ReferenceModel:
         if n == 0:
             return
         self._check(batch)
-        x = self._weight(Role.EMBEDDING, None)[batch.tokens[:n]]
-        for layer in range(self._spec.layers):
-            x = x + self._attention(layer, x, batch)
-            x = x + self._feed_forward(layer, x)
+        spec = self._spec
+        x = self._weight(Role.EMBEDDING, None)[batch.tokens[:n]] * spec.embedding_scale
+        for layer in range(spec.layers):
+            x = x + self._post(Role.POST_ATTENTION_NORM, layer, self._attention(layer, x, batch))
+            x = x + self._post(Role.POST_FEED_FORWARD_NORM, layer, self._feed_forward(layer, x))
         rows = batch.logits_tokens[: batch.logits_count]
-        head = Role.EMBEDDING if self._spec.tied_head else Role.OUTPUT
-        logits = self._product(head, None, self._norm(Role.OUTPUT_NORM, None, x[rows])).astype(np.float32)
+        head = Role.EMBEDDING if spec.tied_head else Role.OUTPUT
+        logits = self._product(head, None, self._norm(Role.OUTPUT_NORM, None, x[rows]))
+        logits = soft_cap(logits, spec.logit_cap).astype(np.float32)
         for row, to in zip(logits, batch.logits_addresses[: batch.logits_count], strict=True):
             ctypes.memmove(int(to), row.ctypes.data, row.nbytes)
 
@@ -146,30 +149,40 @@ class ReferenceModel:
     def _norm(self, role: Role, layer: int | None, x: Real) -> Real:
         return rms_norm(x, self._weight(role, layer), self._spec.norm_epsilon)
 
+    def _post(self, role: Role, layer: int, x: Real) -> Real:
+        return self._norm(role, layer, x) if self._spec.post_norms else x
+
+    def _heads(self, layer: int, x: Real, roles: tuple[Role, Role, Role]) -> Real:
+        """One of query, key and value: product, bias and norm. Shape: (tokens, heads, head_dim)."""
+        matrix, bias, norm = roles
+        out = self._product(matrix, layer, x)
+        if self._spec.qkv_bias:
+            out = out + self._weight(bias, layer)
+        out = out.reshape(len(x), -1, self._spec.head_dim)
+        return self._norm(norm, layer, out) if self._spec.qk_norm and matrix is not Role.VALUE else out
+
     def _attention(self, layer: int, x: Real, batch: StepBatch) -> Real:
         spec, n = self._spec, batch.token_count
         normed = self._norm(Role.ATTENTION_NORM, layer, x)
-        q, k, v = (
-            self._product(role, layer, normed).reshape(n, -1, spec.head_dim)
-            for role in (Role.QUERY, Role.KEY, Role.VALUE)
-        )
+        q, k, v = (self._heads(layer, normed, roles) for roles in _QKV)
         positions, sequences = batch.positions[:n], batch.sequences[:n]
-        q, k = (rope(part, positions, spec.rope_base, spec.rope_dim, spec.rope_style) for part in (q, k))
+        table = spec.rope_tables[spec.rope_of(layer)]
+        q, k = (rotate(part, positions, table, spec.rope_style) for part in (q, k))
         blocks = batch.block_tables[sequences, positions // KV_BLOCK_TOKENS]
         self._keys[layer, blocks, positions % KV_BLOCK_TOKENS] = k
         self._values[layer, blocks, positions % KV_BLOCK_TOKENS] = v
-        out = np.empty_like(q)
+        sight, out = Sight(spec.score_scale, spec.attention_cap, spec.window_of(layer)), np.empty_like(q)
         for sequence in range(batch.sequence_count):
-            mine = sequences == sequence
+            mine, table_row = sequences == sequence, batch.block_tables[sequence]
             out[mine] = paged_attention(
-                q[mine], self._keys[layer], self._values[layer], positions[mine], batch.block_tables[sequence]
+                q[mine], self._keys[layer], self._values[layer], positions[mine], table_row, sight
             )
         return self._product(Role.ATTENTION_OUTPUT, layer, out.reshape(n, -1))
 
     def _feed_forward(self, layer: int, x: Real) -> Real:
         normed = self._norm(Role.FEED_FORWARD_NORM, layer, x)
-        hidden = swiglu(self._product(Role.GATE, layer, normed), self._product(Role.UP, layer, normed))
-        return self._product(Role.DOWN, layer, hidden)
+        gate, up = self._product(Role.GATE, layer, normed), self._product(Role.UP, layer, normed)
+        return self._product(Role.DOWN, layer, ACTIVATIONS[self._spec.activation](gate) * up)
 
     def _check(self, batch: StepBatch) -> None:
         n, sequences, kv_blocks = batch.token_count, batch.sequence_count, self._room[0]
@@ -192,19 +205,3 @@ class ReferenceModel:
             raise BatchError("expected logits of tokens that are in the batch")
         if rows and batch.logits_addresses[:rows].min() == 0:
             raise BatchError("expected logits at addresses other than 0")
-
-
-def _shape(spec: DecoderSpec, role: Role) -> tuple[int, ...]:
-    queries, keys = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
-    shapes: dict[Role, tuple[int, ...]] = {
-        Role.EMBEDDING: (spec.vocab, spec.dim),
-        Role.OUTPUT: (spec.vocab, spec.dim),
-        Role.QUERY: (queries, spec.dim),
-        Role.KEY: (keys, spec.dim),
-        Role.VALUE: (keys, spec.dim),
-        Role.ATTENTION_OUTPUT: (spec.dim, queries),
-        Role.GATE: (spec.feed_forward_dim, spec.dim),
-        Role.UP: (spec.feed_forward_dim, spec.dim),
-        Role.DOWN: (spec.dim, spec.feed_forward_dim),
-    }
-    return shapes.get(role, (spec.dim,))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable  # noqa: TC003 — a variable's type is evaluated
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..backend import KV_BLOCK_TOKENS, RopeStyle
+from ..backend import KV_BLOCK_TOKENS, Activation, Rope, RopeStyle
 from ..layouts import BLOCK
 
 if TYPE_CHECKING:
@@ -52,22 +54,27 @@ def rms_norm(x: Real, weight: Real, epsilon: float) -> Real:
 
 
 def rope(x: Real, positions: NDArray[np.int32], base: float, width: int, style: RopeStyle) -> Real:
-    """Rotates the first `width` elements of each head.
+    """Rotates the first `width` elements of each head by the plain table of this base."""
+    return rotate(x, positions, Rope.plain(base, width), style)
+
+
+def rotate(x: Real, positions: NDArray[np.int32], table: Rope, style: RopeStyle) -> Real:
+    """Rotates the leading elements of each head, two for each frequency of the table.
 
     Args:
         x: Shape: (tokens, heads, head_dim).
         positions: Shape: (tokens,), int32.
-        base: Theta.
-        width: Elements that rotate; even.
+        table: Frequencies and factor.
         style: Which elements make a pair.
     """
-    angles = positions[:, None].astype(np.float64) * base ** (-np.arange(0, width, 2) / width)
-    cos, sin = np.cos(angles)[:, None].astype(x.dtype), np.sin(angles)[:, None].astype(x.dtype)
+    half = len(table.frequencies)
+    angles = positions[:, None].astype(np.float64) * np.array(table.frequencies)
+    cos, sin = ((table.factor * turn(angles))[:, None].astype(x.dtype) for turn in (np.cos, np.sin))
     out = x.copy()
     if style is RopeStyle.NORM:
-        first, second = np.arange(0, width, 2), np.arange(1, width, 2)
+        first, second = np.arange(0, 2 * half, 2), np.arange(1, 2 * half, 2)
     else:
-        first, second = np.arange(width // 2), np.arange(width // 2, width)
+        first, second = np.arange(half), np.arange(half, 2 * half)
     a, b = x[..., first], x[..., second]
     out[..., first], out[..., second] = a * cos - b * sin, a * sin + b * cos
     return out
@@ -85,8 +92,42 @@ def swiglu(gate: Real, up: Real) -> Real:
     return silu(gate) * up
 
 
+def gelu_tanh(x: Real) -> Real:
+    """X / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), the approximation that Gemma is trained with."""
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    gated: Real = x / 2 * (1 + np.tanh(inner))
+    return gated
+
+
+ACTIVATIONS: dict[Activation, Callable[[Real], Real]] = {Activation.SILU: silu, Activation.GELU_TANH: gelu_tanh}
+
+
+def soft_cap(x: Real, cap: float) -> Real:
+    """Cap * tanh(x / cap); x itself when the cap is 0."""
+    return cap * np.tanh(x / cap) if cap else x
+
+
+class Sight(NamedTuple):
+    """How a layer's queries look at its keys.
+
+    Attributes:
+        scale: Multiplies query times key.
+        cap: Soft cap of that, 0: none.
+        window: Positions that a query sees, its own included; 0: all before it.
+    """
+
+    scale: float
+    cap: float = 0.0
+    window: int = 0
+
+
 def paged_attention(
-    queries: Real, keys: Real, values: Real, positions: NDArray[np.int32], blocks: NDArray[np.int32]
+    queries: Real,
+    keys: Real,
+    values: Real,
+    positions: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+    sight: Sight | None = None,
 ) -> Real:
     """Causal attention of one sequence's tokens over its paged cache, query heads in groups that share a KV head.
 
@@ -96,16 +137,19 @@ def paged_attention(
         values: As keys.
         positions: Shape: (tokens,), int32.
         blocks: The sequence's table. Shape: (table,), int32.
+        sight: Scale, soft cap and window; None: 1 / sqrt(head_dim) and neither.
     """
     tokens, heads, width = queries.shape
+    sight = sight or Sight(1 / math.sqrt(width))
     count = int(positions.max()) + 1
     table = blocks[: -(-count // KV_BLOCK_TOKENS)]
     kv_heads = keys.shape[2]
     k = keys[table].reshape(-1, kv_heads, width)[:count].astype(queries.dtype)
     v = values[table].reshape(-1, kv_heads, width)[:count].astype(queries.dtype)
-    grouped = queries.reshape(tokens, kv_heads, heads // kv_heads, width) / np.sqrt(width)
-    scores = np.einsum("tkgd,skd->tkgs", grouped, k)
-    hidden = np.arange(count)[None, :] > positions[:, None]
+    grouped = queries.reshape(tokens, kv_heads, heads // kv_heads, width) * sight.scale
+    scores = soft_cap(np.einsum("tkgd,skd->tkgs", grouped, k), sight.cap)
+    behind = positions[:, None] - np.arange(count)[None, :]
+    hidden = (behind < 0) | (behind >= (sight.window or count))
     scores = np.where(hidden[:, None, None, :], -np.inf, scores)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
