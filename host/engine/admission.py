@@ -38,6 +38,8 @@ def check(request: GenerationRequest, *, context: int, vocab: int, samplers: Col
     if "" in request.stop:
         raise _bad("stop", "expected texts of at least one character, got an empty one")
     _check_ids("stop_token_ids", request.stop_ids, vocab)
+    if request.group is not None and not 0 <= request.choice < request.group.size:
+        raise _bad("n", f"expected a choice from 0 to {request.group.size - 1}, got {request.choice}")
     if request.sampler is not None and request.sampler not in samplers:
         raise _bad("sampler", f"expected one of: {', '.join(samplers)}; got {request.sampler}")
 

@@ -1,12 +1,13 @@
 """The engine without its thread: one turn after another, each at most one model step.
 
-A turn: admit who has room, open their sandboxes, plan, run the model, let guests draw, tell the clients.
+A turn: admit who has room, open their sandboxes, plan, run the model (guests of the mask tier work meanwhile), let
+guests draw, tell the clients.
 
 Rules
-* Whatever fails, fails for those it concerns: a guest for its request (clause 2.7), a step for those who ran
+* Whatever fails, fails for those it concerns: a guest for the choices it serves (clause 2.7), a step for those who ran
   (clause 2.9), a sink that raises for its own request.
-* A sequence ends exactly once, and then holds no block; its sandbox is closed as soon as no worker uses it
-  (clause 2.8).
+* A sequence ends exactly once, and then holds no block; its sandbox is closed as soon as no choice needs it and no
+  worker uses it (clause 2.8).
 
 Example:
     core = Core(loaded, config)
@@ -19,16 +20,19 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ...kernels.backend import KV_BLOCK_TOKENS
 from ...kernels.batch import StepBatch
 from ...signing.errors import SealhostError
-from ..errors import InternalError
+from ..errors import InternalError, Refused
 from .detokenizer import TextStream, TokenTable
-from .guests import Drawn, GuestCalls, Opened, draw
+from .drawing import Ask, Drawn, Opened, Prepared, draw, prepare
+from .groups import Groups
+from .guest_calls import GuestCalls
 from .kv_pool import KvPool
-from .request import EngineStats, ErrorEvent, FinishEvent, TokenEvent
+from .progress import progress
+from .request import EngineStats, ErrorEvent
 from .scheduler import Scheduler
 from .sequence import Sequence, blocks_for
 
@@ -37,11 +41,17 @@ if TYPE_CHECKING:
 
     from ..config import EngineConfig
     from ..weights.loaded import LoadedModel, Sampler
-    from .guests import Answer
-    from .request import Event, GenerationRequest
+    from .drawing import Reply
+    from .guest import Guest
+    from .guest_calls import Answer
+    from .progress import Accepted
+    from .request import Event, FinishEvent, GenerationRequest
     from .scheduler import Run
 
 log = logging.getLogger(__name__)
+
+ABANDONED_CALLS = 32
+"""Overrunning calls, beside one for each sequence that runs, that are let be: those of clients that left meanwhile."""
 
 
 class Core:
@@ -68,7 +78,9 @@ class Core:
         self._loaded = loaded
         self._ended = ended
         self.table = TokenTable(loaded.vocabulary)
-        self._guests = GuestCalls(config.guest_threads, wake)
+        self._calls = GuestCalls(config.guest_threads, wake)
+        self._most_late = config.max_sequences + ABANDONED_CALLS
+        self._groups = Groups()
         self._sequences: dict[str, Sequence] = {}
         self._scheduler = Scheduler(
             self.pool,
@@ -86,7 +98,9 @@ class Core:
     def add(self, request: GenerationRequest, sink: Callable[[Event], None]) -> None:
         """Queues a request that `admission.check` has let through."""
         limit = min(len(request.prompt_ids) + request.max_tokens, self.context)
-        sequence = Sequence(request, sink, TextStream(self.table, request.stop), limit)
+        sampler, stream = self._sampler(request.sampler), TextStream(self.table, request.stop)
+        sequence = Sequence(request, sink, stream, limit, max_backtrack=sampler.max_backtrack)
+        self._groups.seat(sequence, sampler)
         self._sequences[request.id] = sequence
         self._scheduler.add(sequence)
 
@@ -100,24 +114,27 @@ class Core:
     def turn(self) -> bool:
         """Does the work that can be done now, at most one model step; answers False when there was nothing to do."""
         began = time.perf_counter()
-        for newcomer in self._scheduler.admit():
-            if newcomer.session is None:
-                self._open(newcomer)
+        newcomers = self._scheduler.admit()
+        for newcomer in newcomers:
+            if newcomer.guest is not None and not newcomer.guest.opening:
+                self._open(newcomer.guest, newcomer.request)
         answers = self._settle()
         runs = self._scheduler.plan()
-        if runs and self._forward(runs):
-            for run in runs:
-                if run.draws:
-                    self._draw(run.sequence)
-            self._settle()
-            self._tally.turn_seconds += time.perf_counter() - began
+        if runs:
+            asks = _asks(runs)
+            self._prepare(asks)
+            if self._forward(runs):
+                for guest, wanted in asks.items():
+                    self._draw(guest, wanted)
+                self._settle()
+                self._tally.turn_seconds += time.perf_counter() - began
         self._publish()
-        return bool(runs or answers)  # an answer may have made room for someone who waits
+        return bool(runs or answers or newcomers)  # an answer or a refusal may have made room for someone who waits
 
     @property
     def has_news(self) -> bool:
         """Whether a late guest has answered, so that a turn would find work."""
-        return self._guests.answered
+        return self._calls.answered
 
     def fail_all(self, error: SealhostError) -> None:
         """Ends every request with an error."""
@@ -128,30 +145,49 @@ class Core:
     def close(self, error: SealhostError) -> None:
         """Ends every request with an error, waits for guests and closes their sandboxes."""
         self.fail_all(error)
-        for sequence, answer in self._guests.close():
-            self._apply(sequence, answer)
+        for guest, answer in self._calls.close():
+            self._apply(guest, answer)
         self._publish()
 
     # ---- guests
 
-    def _open(self, sequence: Sequence) -> None:
-        request, sampler = sequence.request, self._sampler(sequence.request.sampler)
+    def _open(self, guest: Guest, request: GenerationRequest) -> None:
+        """Opens a sandbox, unless more overrun already than are let run (clause 2.19)."""
+        guest.opening = True
+        if self._calls.late >= self._most_late:
+            problem = f"expected fewer than {self._most_late} sampler calls that overrun, that many are under way"
+            refusal = Refused(problem, "try again soon", status=503, type="server_error", reason="sampler_busy")
+            self._fail_guest(guest, refusal)
+            return
+        work = partial(
+            guest.sampler.session,
+            request.params,
+            request.prompt_ids,
+            choices=guest.choices,
+            config=request.sampler_config,
+        )
+        self._calls.start(guest, lambda: Opened(work()), alone=self._alone)
 
-        def opened() -> Opened:
-            config = request.sampler_config
-            return Opened(sampler.session(request.params, request.prompt_ids, choice=request.choice, config=config))
+    def _prepare(self, asks: dict[Guest, tuple[Ask, ...]]) -> None:
+        """Lets guests of the mask tier work beside the model's step (clause 2.18)."""
+        for guest, wanted in asks.items():
+            slots = [ask.sequence.slot for ask in wanted if ask.forced is None]
+            if slots and guest.session is not None and guest.prepares:
+                guest.asks = wanted
+                self._calls.start(guest, partial(prepare, guest.session, guest.take_ended(), slots))
+        self._calls.launch()
 
-        self._guests.start(sequence, opened, alone=self._alone)
-
-    def _draw(self, sequence: Sequence) -> None:
-        if sequence.session is not None:
-            work = partial(draw, sequence.session, sequence.request.logprobs, self._loaded.spec.vocab)
-            self._guests.start(sequence, work, alone=self._alone)
+    def _draw(self, guest: Guest, asks: tuple[Ask, ...]) -> None:
+        """Lets a guest draw, now that the logits are there; one that still prepares will when it is done."""
+        wanted = [ask for ask in asks if not ask.sequence.done]
+        if wanted and guest.session is not None and not guest.busy:
+            work = partial(draw, guest.session, guest.take_ended(), wanted, self._loaded.spec.vocab)
+            self._calls.start(guest, work, alone=self._alone)
 
     @property
     def _alone(self) -> bool:
         """Whether a guest that runs on this very thread would hold up nobody else."""
-        return len(self._sequences) == 1 and self._guests.under_way == 0
+        return len(self._groups) == 1 and self._calls.under_way == 0
 
     def _sampler(self, name: str | None) -> Sampler:
         samplers = self._loaded.samplers
@@ -159,24 +195,29 @@ class Core:
 
     def _settle(self) -> int:
         """Gives guests their grace, then applies the answers that are there, and tells how many."""
-        if not self._guests.under_way:
+        if not self._calls.under_way:
             return 0
         began = time.perf_counter()
-        answers = self._guests.collect()
+        answers = self._calls.collect()
         self._tally.guest_seconds += time.perf_counter() - began
-        for sequence, answer in answers:
-            self._apply(sequence, answer)
+        for guest, answer in answers:
+            self._apply(guest, answer)
+        if any(isinstance(answer, Prepared) for _, answer in answers):
+            return len(answers) + self._settle()  # those draw now, which asks no guest
         return len(answers)
 
-    def _apply(self, sequence: Sequence, answer: Answer) -> None:
+    def _apply(self, guest: Guest, answer: Answer) -> None:
         if isinstance(answer, Opened):
-            sequence.session = answer.session
-        if sequence.done:  # cancelled or failed while the guest was at work
-            self._close_session(sequence)
-        elif isinstance(answer, SealhostError):
-            self._fail(sequence, answer)
+            guest.session = answer.session
+        guest.tidy()  # choices may have ended while the guest was at work
+        if isinstance(answer, SealhostError):
+            self._fail_guest(guest, answer)
+        elif isinstance(answer, Prepared):
+            self._draw(guest, guest.asks)
         elif isinstance(answer, Drawn):
-            self._advance(sequence, answer)
+            for reply in answer.replies:
+                if not reply.sequence.done:
+                    self._advance(guest, reply)
 
     # ---- the model
 
@@ -207,79 +248,69 @@ class Core:
                 sequence.ids[first : first + length],
                 start=first,
                 blocks=sequence.blocks,
-                logits_address=sequence.session.logits_address if draws and sequence.session is not None else None,
+                logits_address=_logits_address(sequence) if draws else None,
             )
 
     # ---- a sequence's way
 
-    def _advance(self, sequence: Sequence, drawn: Drawn) -> None:
-        """Takes what was drawn: an id, an id that ends the answer, or the guest's wish to stop."""
-        token = drawn.token
-        if token is None:
-            self._finish(sequence, "stop", sequence.generated)
-            return
-        self._tally.completion_tokens += 1
-        if token in sequence.request.stop_ids:
-            self._finish(sequence, "stop", sequence.generated + 1)
-            return
-        text, stopped = sequence.stream.push(token)
-        sequence.ids.append(token)
-        self._emit(sequence, TokenEvent(sequence.request.id, token, text, drawn.logprobs))
-        if stopped:
-            self._finish(sequence, "stop", sequence.generated, flush=False)
-        elif len(sequence.ids) >= sequence.limit:
-            self._finish(sequence, "length", sequence.generated)
-        else:
-            self._accept(sequence, token)
-
-    def _accept(self, sequence: Sequence, token: int) -> None:
-        """Tells the guest; its failure is its request's."""
-        if sequence.done or sequence.session is None:  # the sink may just have failed
-            return
+    def _advance(self, guest: Guest, reply: Reply) -> None:
+        """Takes what was drawn for a choice, and tells its client and its guest what stands."""
+        sequence = reply.sequence
         try:
-            sequence.session.accept(token)
+            step = progress(sequence, reply)
+        except SealhostError as error:
+            self._fail_guest(guest, error)
+            return
+        self._scheduler.trim(sequence)
+        self._tally.completion_tokens += step.drawn
+        for event in step.events:
+            self._emit(sequence, event)
+        if sequence.done:  # the sink has just failed
+            return
+        if step.finish is not None:
+            self._finish(sequence, step.finish)
+        elif step.accepted is not None:
+            self._accept(guest, sequence, step.accepted)
+
+    def _accept(self, guest: Guest, sequence: Sequence, accepted: Accepted) -> None:
+        """Tells the guest; its failure is this choice's."""
+        try:
+            if guest.session is not None:
+                guest.session.accept(sequence.slot, accepted.tokens, accepted.backtrack)
         except SealhostError as error:
             self._fail(sequence, error)
-        except Exception as error:  # noqa: BLE001 — clause 2.7: whatever it is, it concerns this request alone
-            self._fail(sequence, InternalError("sampler", f"expected it to accept an id, got: {error}"))
+        except Exception as error:  # noqa: BLE001 — clause 2.7: whatever it is, it concerns this choice alone
+            self._fail(sequence, InternalError("sampler", f"expected it to accept ids, got: {error}"))
 
-    def _finish(
-        self, sequence: Sequence, reason: Literal["stop", "length"], completion_tokens: int, *, flush: bool = True
-    ) -> None:
-        if sequence.done:
-            return
-        tail = sequence.stream.finish() if flush else ""
-        prompt_tokens = len(sequence.request.prompt_ids)
+    def _finish(self, sequence: Sequence, event: FinishEvent) -> None:
         self._tally.finished += 1
         self._end(sequence)
-        self._emit(sequence, FinishEvent(sequence.request.id, reason, tail, prompt_tokens, completion_tokens))
+        self._emit(sequence, event, last=True)
+
+    def _fail_guest(self, guest: Guest, error: SealhostError) -> None:
+        """Ends all choices that a sandbox serves (clause 2.7)."""
+        for sequence in tuple(guest.members.values()):
+            self._fail(sequence, error)
 
     def _fail(self, sequence: Sequence, error: SealhostError) -> None:
         if sequence.done:
             return
         self._tally.failed += 1
         self._end(sequence)
-        self._emit(sequence, ErrorEvent(sequence.request.id, error))
+        self._emit(sequence, ErrorEvent(sequence.request.id, error), last=True)
 
     def _end(self, sequence: Sequence) -> None:
         """Takes a sequence out of everything; its blocks are free when this returns."""
         sequence.done = True
         self._sequences.pop(sequence.request.id)
         self._scheduler.remove(sequence)
-        if not sequence.busy:
-            self._close_session(sequence)
+        self._groups.leave(sequence)
         self._ended(sequence.request.id)
 
-    def _close_session(self, sequence: Sequence) -> None:
-        session, sequence.session = sequence.session, None
-        if session is not None:
-            try:
-                session.close()
-            except Exception:
-                log.exception("closing the sandbox of request %s failed", sequence.request.id)
-
-    def _emit(self, sequence: Sequence, event: Event) -> None:
+    def _emit(self, sequence: Sequence, event: Event, *, last: bool = False) -> None:
         """Hands an event to its client; one that raises is gone, and its request with it."""
+        if sequence.done and not last:
+            return
         try:
             sequence.sink(event)
         except Exception:
@@ -291,6 +322,21 @@ class Core:
     def _publish(self) -> None:
         """Replaces the snapshot that other threads read."""
         self.stats = self._tally.snapshot(self._scheduler, self.pool)
+
+
+def _asks(runs: list[Run]) -> dict[Guest, tuple[Ask, ...]]:
+    """What each guest is asked for after a step, by slot."""
+    asks: dict[Guest, list[Ask]] = {}
+    for sequence, _, draws in runs:
+        if draws and sequence.guest is not None:
+            forced = sequence.forced[0] if sequence.forced else None
+            asks.setdefault(sequence.guest, []).append(Ask(sequence, forced))
+    return {guest: tuple(sorted(wanted, key=lambda ask: ask.sequence.slot)) for guest, wanted in asks.items()}
+
+
+def _logits_address(sequence: Sequence) -> int | None:
+    session = None if sequence.guest is None else sequence.guest.session
+    return None if session is None else session.logits_address(sequence.slot)
 
 
 class _Tally:

@@ -5,6 +5,7 @@ Rules
 * Text is decoded as Python's incremental "replace" decoder does it, so pieces joined equal the whole (clause 2.10).
 * A stop text is found wherever token borders fall. What could be its beginning is held back (clause 2.11). Characters
   are looked at one by one, so how they are split into tokens can never change the outcome.
+* A stream can go back to any place that it marked, for guests that take ids back (clause 2.17).
 
 Example:
     table = TokenTable(vocabulary)
@@ -54,6 +55,13 @@ class Pushed(NamedTuple):
     stopped: bool
 
 
+class TextMark(NamedTuple):
+    """A place in a stream to go back to."""
+
+    decoder: tuple[bytes, int]
+    scanner: tuple[tuple[int, ...], str] | None
+
+
 class TextStream:
     """The text of one answer.
 
@@ -70,6 +78,16 @@ class TextStream:
     def push(self, token: int) -> Pushed:
         """Adds one id."""
         return self._scan(self._decoder.decode(self._spelled[token]))
+
+    def mark(self) -> TextMark:
+        """The place that the stream has reached."""
+        return TextMark(self._decoder.getstate(), None if self._scanner is None else self._scanner.mark())
+
+    def rewind(self, mark: TextMark) -> None:
+        """Goes back to a place of this stream, as if nothing had been added since."""
+        self._decoder.setstate(mark.decoder)
+        if self._scanner is not None and mark.scanner is not None:
+            self._scanner.rewind(*mark.scanner)
 
     def finish(self) -> str:
         """The rest: bytes that never became a character, and text held back for a stop that did not come."""
@@ -107,6 +125,15 @@ class StopScanner:
         keep = len(held) - max(self._matched)
         self._held = held[keep:]
         return Pushed(held[:keep], stopped=False)
+
+    def mark(self) -> tuple[tuple[int, ...], str]:
+        """How much of each text is there, and what is held back."""
+        return tuple(self._matched), self._held
+
+    def rewind(self, matched: tuple[int, ...], held: str) -> None:
+        """Takes up what `mark` told."""
+        self._matched[:] = matched
+        self._held = held
 
     def flush(self) -> str:
         """What was held back; no more text will come."""

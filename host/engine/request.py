@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from ...sandbox import SamplingParams
@@ -31,6 +31,18 @@ def random_seed() -> int:
     return secrets.randbits(SEED_BITS)
 
 
+class ChoiceGroup(NamedTuple):
+    """The choices of one call: requests that are alike in all but `id` and `choice` (clause 2.15).
+
+    Attributes:
+        id: Unique among the groups that are running or waiting.
+        size: How many choices there are.
+    """
+
+    id: str
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One choice to generate.
@@ -46,6 +58,7 @@ class GenerationRequest:
         logprobs: Alternatives to report for each token, 0 to MAX_LOGPROBS; None: no log-probabilities at all.
         sampler: Name of the sampler plugin; None: the bundle's first.
         sampler_config: What the sampler's `config_bytes` made of the request's configuration.
+        group: The choices that it belongs to, so that they can share a sandbox; None: it stands alone.
     """
 
     id: str
@@ -58,6 +71,7 @@ class GenerationRequest:
     logprobs: int | None = None
     sampler: str | None = None
     sampler_config: bytes = b""
+    group: ChoiceGroup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +91,7 @@ class TokenLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class TokenEvent:
-    """One id was drawn; `text` is what it makes visible now, maybe nothing, maybe text held back before."""
+    """One id stands; `text` is what it makes visible, maybe nothing, maybe text held back before."""
 
     request_id: str
     token: int
@@ -118,7 +132,7 @@ class EngineStats:
         kv_total_blocks: All blocks of the pool.
         steps: Model steps.
         prompt_tokens: Tokens prefilled, recomputed ones included.
-        completion_tokens: Ids drawn.
+        completion_tokens: Ids drawn, those that a guest took back later among them.
         preemptions: Sequences that gave their blocks back and were recomputed.
         finished: Requests that ended with a FinishEvent.
         failed: Requests that ended with an ErrorEvent.

@@ -68,7 +68,7 @@ class Scheduler:
         admitted: list[Sequence] = []
         while self.waiting and len(self.running) < self._max_sequences:
             first = self.waiting[0]
-            if first.busy or first.missing_blocks + len(self.running) > self.pool.free:
+            if first.missing_blocks + len(self.running) > self.pool.free:
                 break
             self.waiting.popleft()
             self._grow(first)
@@ -78,32 +78,35 @@ class Scheduler:
 
     def plan(self) -> list[Run]:
         """The next step's content; empty when nobody can run. Takes blocks and preempts as needed."""
-        # preemption shortens the list at its end only, which iterating over it allows
-        runs = [Run(one, 1, draws=True) for one in self.running if self._can_decode(one)]
+        for one in self.running:  # preemption shortens the list at its end only, which iterating over it allows
+            if not one.busy:
+                self._make_room(one)
+        ready = [one for one in self.running if not one.busy]
+        runs = [Run(one, 1, draws=True) for one in ready if one.pending == 1]
         room = self._step_tokens - len(runs)
         if runs:
             room = min(room, self._chunk_beside_decode)
-        for one in self.running:
-            if one.busy or one.pending <= 1:
-                continue
+        for one in ready:
             length = min(one.pending, room)
-            if length == 0:
-                break
+            if one.pending == 1 or length == 0:
+                continue
             runs.append(Run(one, length, draws=length == one.pending))
             room -= length
         return runs
 
-    def _can_decode(self, sequence: Sequence) -> bool:
-        """Whether it decodes in this step; makes room for it, at the cost of younger ones or of itself."""
-        if sequence.busy or sequence.pending != 1:
-            return False
+    def trim(self, sequence: Sequence) -> None:
+        """Frees blocks that a sequence no longer needs, because ids were taken back."""
+        for _ in range(-sequence.missing_blocks):
+            self.pool.release(sequence.blocks.pop())
+
+    def _make_room(self, sequence: Sequence) -> None:
+        """Takes blocks for all its pending ids, at the cost of younger sequences or of itself."""
         while sequence.missing_blocks > self.pool.free:
             youngest = self.running[-1]
             self._preempt(youngest)
             if youngest is sequence:
-                return False
+                return
         self._grow(sequence)
-        return True
 
     def _preempt(self, youngest: Sequence) -> None:
         self.running.pop()

@@ -1,23 +1,26 @@
-"""One request on its way: its ids, its KV blocks, its text and its sandbox.
+"""One request on its way: its ids, its KV blocks, its text and its slot in a sandbox.
 
 Rules
-* `ids` is the prompt and what was drawn; `cached` of them have their keys and values in `blocks`.
+* `ids` is the prompt and what stands of the answer; `cached` of them have their keys and values in `blocks`.
 * The rest is pending: more than one is prefill, exactly one is decode, and nothing else tells the two apart. So a
-  preempted sequence needs no special treatment: its `cached` is 0 again.
+  preempted sequence needs no special treatment (its `cached` is 0 again), and neither do ids that a guest appended
+  several at a time or took back.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from typing import TYPE_CHECKING
 
 from ...kernels.backend import KV_BLOCK_TOKENS
+from .held_back import HeldBack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .detokenizer import TextStream
-    from .guests import Session
+    from .guest import Guest
     from .request import Event, GenerationRequest
 
 
@@ -29,12 +32,33 @@ class Sequence:
         sink: Where its events go.
         stream: Its text.
         limit: Most ids, prompt and answer together.
+        max_backtrack: Most ids that its guest takes back at a time.
     """
 
-    __slots__ = ("blocks", "busy", "cached", "done", "ids", "limit", "request", "session", "sink", "stream")
+    __slots__ = (
+        "blocks",
+        "cached",
+        "done",
+        "forced",
+        "guest",
+        "held",
+        "ids",
+        "limit",
+        "request",
+        "sink",
+        "slot",
+        "stream",
+        "taken_back",
+    )
 
     def __init__(
-        self, request: GenerationRequest, sink: Callable[[Event], None], stream: TextStream, limit: int
+        self,
+        request: GenerationRequest,
+        sink: Callable[[Event], None],
+        stream: TextStream,
+        limit: int,
+        *,
+        max_backtrack: int = 0,
     ) -> None:
         self.request = request
         self.sink = sink
@@ -43,11 +67,22 @@ class Sequence:
         self.ids = array("i", request.prompt_ids)
         self.cached = 0
         self.blocks = array("i")
-        self.session: Session | None = None
-        self.busy = False
-        """A guest is working for it: it takes part in no step."""
+        self.guest: Guest | None = None
+        """Its sandbox, with those that share it."""
+        self.slot = 0
+        self.forced: deque[int] = deque()
+        """Ids that its guest has decided on, and that wait for the model's log-probabilities (clause 2.16)."""
+        self.held = HeldBack(max_backtrack) if max_backtrack else None
+        """Events of ids that may be taken back; None: none ever is."""
+        self.taken_back = 0
+        """Ids taken back so far."""
         self.done = False
         """It has ended; a guest that is still working will be closed when it answers."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether its guest is at work: then it takes part in no step."""
+        return self.guest is not None and self.guest.busy
 
     @property
     def pending(self) -> int:
@@ -56,12 +91,12 @@ class Sequence:
 
     @property
     def missing_blocks(self) -> int:
-        """Blocks that it needs, and does not hold, to run all pending ids."""
+        """Blocks that it needs, and does not hold, to run all pending ids; below 0: blocks too many."""
         return blocks_for(len(self.ids)) - len(self.blocks)
 
     @property
     def generated(self) -> int:
-        """Ids drawn so far."""
+        """Ids of the answer that stand."""
         return len(self.ids) - len(self.request.prompt_ids)
 
 

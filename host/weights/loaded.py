@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ...kernels.backend import DecoderSpec, Model
     from ...sandbox import SamplingParams, Vocabulary
-    from ..engine.guests import Session
+    from ..engine.session import Session
 
 
 class Tokenizer(Protocol):
@@ -29,13 +29,25 @@ class Tokenizer(Protocol):
 class Sampler(Protocol):
     """What is used of a sandboxed sampler."""
 
+    @property
+    def tier(self) -> str:
+        """When it answers and what it sees: "full", "topk:K" or "mask"."""
+
+    @property
+    def max_rows(self) -> int:
+        """Choices that one sandbox holds."""
+
+    @property
+    def max_backtrack(self) -> int:
+        """Ids that it may take back in one answer; 0: never any."""
+
     def config_bytes(self, config: Mapping[str, Any] | None) -> bytes:
         """Checks a request's configuration; what it raises names the value that does not fit."""
 
     def session(
-        self, params: SamplingParams, prompt_ids: Sequence[int], *, choice: int = 0, config: bytes = b""
+        self, params: SamplingParams, prompt_ids: Sequence[int], *, choices: Sequence[int] = (0,), config: bytes = b""
     ) -> Session:
-        """A fresh sandbox for one choice of one request."""
+        """A fresh sandbox for some choices of one request, at most `max_rows`; slot i serves choices[i]."""
 
 
 @dataclass(frozen=True, slots=True)

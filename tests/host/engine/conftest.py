@@ -13,7 +13,7 @@ import pytest
 
 from sealhost.host.config import EngineConfig
 from sealhost.host.engine.core import Core
-from sealhost.host.engine.request import ErrorEvent, FinishEvent, GenerationRequest, TokenEvent
+from sealhost.host.engine.request import ChoiceGroup, ErrorEvent, FinishEvent, GenerationRequest, TokenEvent
 from sealhost.host.weights.loaded import LoadedModel, LoadReport
 from sealhost.kernels.backend import KV_BLOCK_TOKENS, DecoderSpec, RopeStyle
 from sealhost.sandbox import SamplingParams, Vocabulary
@@ -25,9 +25,15 @@ END, SILENT = 256, 257
 SPEC = DecoderSpec(1, 32, 1, 1, 32, 32, VOCAB, 1 << 20, 1e-5, 1e4, 32, RopeStyle.NORM, tied_head=True)
 
 
-class Choice(NamedTuple):
-    token: int | None
+class Decision(NamedTuple):
+    tokens: tuple[int, ...] = ()
+    backtrack: int = 0
     stop: bool = False
+
+
+def choice(token: int | None, *, stop: bool = False) -> Decision:
+    """One id, or the end."""
+    return Decision(() if token is None else (token,), stop=stop)
 
 
 class FakeModel:
@@ -77,30 +83,64 @@ class FakeModel:
         self.closed = True
 
 
-class FakeSession:
-    """Greedy; `act` may replace its step. Notices use by two threads, after close, or closing during a step."""
+class FakeSlot:
+    """One choice in a session: what its guest sees."""
 
-    def __init__(self, owner: FakeSampler, prompt_ids, choice: int) -> None:
-        self.owner = owner
+    def __init__(self, prompt_ids, choice: int) -> None:
         self.prompt_ids, self.choice = tuple(prompt_ids), choice
         self.logits = np.zeros(VOCAB, np.float32)
         self.accepted: list[int] = []
+        self.steps = 0
+        self.prepared = False
+        self.closed = False
+
+
+class FakeSession:
+    """Greedy; `act` may replace its step. Notices use by two threads, after close, of slots that ended or were not prepared."""
+
+    def __init__(self, owner: FakeSampler, prompt_ids, choices) -> None:
+        self.owner = owner
+        self.slots = [FakeSlot(prompt_ids, one) for one in choices]
+        self.calls: list[tuple[int, ...]] = []
         self.closed = False
         self.using = threading.Lock()
 
-    @property
-    def logits_address(self) -> int:
+    def logits_address(self, slot: int) -> int:
         assert not self.closed
-        return self.logits.ctypes.data
+        assert not self.slots[slot].closed
+        return self.slots[slot].logits.ctypes.data
 
-    def step(self) -> Choice:
-        with self._exclusive():
-            return self.owner.act(self)
+    def logits(self, slot: int) -> np.ndarray:
+        return self.slots[slot].logits
 
-    def accept(self, token: int) -> None:
+    def prepare(self, slots) -> None:
         with self._exclusive():
-            self.owner.accepting(self, token)
-            self.accepted.append(token)
+            for slot in self._open(slots):
+                self.owner.misused += slot.prepared
+                slot.prepared = True
+                self.owner.preparing(slot)
+
+    def step(self, slots) -> list[Decision]:
+        with self._exclusive():
+            self.calls.append(tuple(slots))
+            wanted = self._open(slots)
+            self.owner.misused += sum(slot.prepared != (self.owner.tier == "mask") for slot in wanted)
+            decisions = [self.owner.act(slot) for slot in wanted]
+            for slot in wanted:
+                slot.prepared, slot.steps = False, slot.steps + 1
+            return decisions
+
+    def accept(self, slot: int, tokens, backtrack: int = 0) -> None:
+        with self._exclusive():
+            (one,) = self._open((slot,))
+            self.owner.accepting(one, tokens)
+            if backtrack:
+                del one.accepted[-backtrack:]
+            one.accepted += tokens
+
+    def close_slot(self, slot: int) -> None:
+        with self._exclusive():
+            self.slots[slot].closed = True
 
     def close(self) -> None:
         with self._exclusive():
@@ -108,31 +148,51 @@ class FakeSession:
             with self.owner.lock:
                 self.owner.open -= 1
 
+    def _open(self, slots) -> list[FakeSlot]:
+        found = [self.slots[slot] for slot in slots]
+        self.owner.misused += sum(slot.closed for slot in found) + (list(slots) != sorted(set(slots)))
+        return found
+
     def _exclusive(self):
         if self.closed or self.using.locked():
             self.owner.misused += 1
         return self.using
 
 
-def greedy(session: FakeSession) -> Choice:
-    return Choice(int(session.logits.argmax()))
+def greedy(slot: FakeSlot) -> Decision:
+    return Decision((int(slot.logits.argmax()),))
 
 
 class FakeSampler:
-    def __init__(self, act: Callable[[FakeSession], Choice] = greedy) -> None:
+    def __init__(
+        self,
+        act: Callable[[FakeSlot], Decision] = greedy,
+        *,
+        tier: str = "full",
+        max_rows: int = 1,
+        max_backtrack: int = 0,
+    ) -> None:
         self.act = act
+        self.tier, self.max_rows, self.max_backtrack = tier, max_rows, max_backtrack
         self.opening: Callable[[tuple[int, ...]], None] = lambda _: None
-        self.accepting: Callable[[FakeSession, int], None] = lambda *_: None
+        self.preparing: Callable[[FakeSlot], None] = lambda _: None
+        self.accepting: Callable[[FakeSlot, tuple[int, ...]], None] = lambda *_: None
         self.lock = threading.Lock()
         self.open = 0
         self.misused = 0
         self.sessions: list[FakeSession] = []
         self.configs: list[bytes] = []
 
-    def session(self, _params, prompt_ids, *, choice=0, config=b""):
+    @property
+    def slots(self) -> list[FakeSlot]:
+        """All slots that there ever were."""
+        return [slot for session in self.sessions for slot in session.slots]
+
+    def session(self, _params, prompt_ids, *, choices=(0,), config=b""):
+        assert 1 <= len(choices) <= self.max_rows
         self.configs.append(config)
         self.opening(tuple(prompt_ids))
-        session = FakeSession(self, prompt_ids, choice)
+        session = FakeSession(self, prompt_ids, choices)
         with self.lock:
             self.open += 1
             self.sessions.append(session)
@@ -218,6 +278,12 @@ def request(name: str, prompt, max_tokens: int = 8, **more) -> GenerationRequest
     return GenerationRequest(name, tuple(prompt), max_tokens, SamplingParams(temperature=0), **more)
 
 
+def group(prompt, max_tokens: int = 8, *, n: int, name: str = "g", **more) -> list[GenerationRequest]:
+    """The n choices of one call."""
+    of = ChoiceGroup(name, n)
+    return [request(f"{name}-{one}", prompt, max_tokens, choice=one, group=of, **more) for one in range(n)]
+
+
 def answer(ids, count: int, following=hashed) -> list[int]:
     """What a sequence gives alone."""
     ids = list(ids)
@@ -230,7 +296,7 @@ def turn(core: Core) -> None:
     """One turn, then a look at the pool; when there was nothing to do, waits for a guest that is late."""
     worked = core.turn()
     core.pool.check()
-    if not worked and core._guests.under_way:
+    if not worked and core._calls.under_way:
         assert core.woken.wait(30)
         core.woken.clear()  # what it announced is there: the next turn takes it
 
@@ -239,9 +305,29 @@ def drain(core: Core, turns: int = 10_000) -> None:
     """Turns until nothing is left, checking the pool after every turn."""
     for _ in range(turns):
         turn(core)
-        if not core.stats.running and not core.stats.waiting and not core._guests.under_way:
+        if not core.stats.running and not core.stats.waiting and not core._calls.under_way:
             return
     raise AssertionError(f"still at work after {turns} turns: {core.stats}")
+
+
+def run(house: House, requests, **settings) -> list[Client]:
+    """Runs requests to their end; answers a client for each, after checking that nothing is left behind."""
+    core, clients = house.core(**settings), [Client() for _ in requests]
+    for one, client in zip(requests, clients, strict=True):
+        core.add(one, client)
+    drain(core)
+    leaves_nothing(core, house)
+    return clients
+
+
+def leaves_nothing(core: Core, house: House) -> None:
+    """Nothing is held, open or ever was misused."""
+    assert core.pool.used == 0
+    assert len(core._groups) == 0
+    assert not core._groups._shared
+    assert house.sampler.open == 0
+    assert house.sampler.misused == 0
+    assert (core.stats.running, core.stats.waiting, core.stats.kv_free_blocks) == (0, 0, core.pool.total)
 
 
 @pytest.fixture(scope="session")
@@ -249,10 +335,11 @@ def twin():
     """Everything above, under one name."""
 
     class Twin:
-        Choice, Client, House, Model, Sampler = Choice, Client, House, FakeModel, FakeSampler
+        Client, Decision, House, Model, Sampler = Client, Decision, House, FakeModel, FakeSampler
         END, SILENT, VOCAB = END, SILENT, VOCAB
-        answer, drain, greedy, hashed, request, scripted, turn = map(
-            staticmethod, (answer, drain, greedy, hashed, request, scripted, turn)
+        answer, choice, drain, greedy, group, hashed, leaves_nothing, request, run, scripted, turn = map(
+            staticmethod,
+            (answer, choice, drain, greedy, group, hashed, leaves_nothing, request, run, scripted, turn),
         )
 
     return Twin

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from sealhost.host.engine.kv_pool import KvPool
@@ -140,10 +142,10 @@ def test_who_waits_for_a_guest_is_left_out_and_keeps_its_place(sequence):
     first = sequence("first", 1)
     scheduler.add(first)
     step(scheduler)
-    first.busy = True
+    first.guest = SimpleNamespace(busy=True)
     scheduler.add(sequence("second", 1))
     assert step(scheduler) == [("second", 1, True)]
-    first.busy = False
+    first.guest.busy = False
     assert step(scheduler) == [("first", 1, True), ("second", 1, True)]
 
 
