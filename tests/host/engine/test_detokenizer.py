@@ -123,3 +123,25 @@ def test_a_long_stop_costs_little_for_each_character():
     scanner = StopScanner(["a" * 10_000 + "b"])
     said = "".join(scanner.push("a" * 100).text for _ in range(1000)) + scanner.flush()
     assert said == "a" * 100_000
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(b"EN\xe2\x82\xac\xf0\x9f\x98\x80x"), st.integers(0, 3)), max_size=40),
+    st.sampled_from([(), ("END",), ("EEN", "€x")]),
+)
+def test_a_stream_that_went_back_goes_on_as_if_it_had_never_been_there(table, steps, stop):
+    stream, marks, pieces, ids = TextStream(table, stop), [], [], []
+    for one, back in steps:
+        for _ in range(min(back, len(ids))):
+            pieces.pop()
+            ids.pop()
+            stream.rewind(marks.pop())
+        marks.append(stream.mark())
+        text, stopped = stream.push(one)
+        ids.append(one)
+        pieces.append(text)
+        if stopped:
+            break
+    else:
+        pieces.append(stream.finish())
+    assert pieces == spoken(table, ids, stop)[0]
