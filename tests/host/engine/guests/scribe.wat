@@ -1,0 +1,46 @@
+;; A sampler with four slots that follows the script in its configuration: uint32 records, then records of
+;; { action, token, count, first }. Slot s answers its step n with record n + s, and PASS behind the last one. The answer
+;; area holds the ids first, first + 1, ...; for MASK all bits are clear but those of `first` in word `token`.
+;; LAYOUT is filled in by the test: it is not the same in every tier.
+(module
+  (memory (export "memory") 3 3)
+  (data (i32.const 64) "LAYOUT")
+  (func (export "sealhost_sampler_v1") (result i32) (i32.const 0))
+  (func (export "layout") (result i32) (i32.const 64))
+  (func (export "init") (result i32) (i32.const 0))
+  (func (export "reset") (result i32) (i32.const 0))
+  (func $fill (param $answer i32) (param $token i32) (param $count i32) (param $first i32)
+    (local $i i32)
+    (loop $next
+      (if (i32.lt_u (local.get $i) (local.get $count)) (then
+        (i32.store (i32.add (local.get $answer) (i32.shl (local.get $i) (i32.const 2)))
+                   (i32.add (local.get $first) (local.get $i)))
+        (local.set $i (i32.add (local.get $i) (i32.const 1)))
+        (br $next)))))
+  (func $mask (param $answer i32) (param $word i32) (param $bits i32)
+    (memory.fill (local.get $answer) (i32.const 0) (i32.const 36))
+    (i32.store (i32.add (local.get $answer) (i32.shl (local.get $word) (i32.const 2))) (local.get $bits)))
+  (func $answer (param $result i32) (param $slot i32)
+    (local $record i32) (local $area i32) (local $n i32)
+    (local.set $n (i32.load offset=23040 (i32.shl (local.get $slot) (i32.const 2))))
+    (i32.store offset=23040 (i32.shl (local.get $slot) (i32.const 2)) (i32.add (local.get $n) (i32.const 1)))
+    (local.set $n (i32.add (local.get $n) (local.get $slot)))
+    (i32.store (local.get $result) (i32.const 16))
+    (i32.store offset=4 (local.get $result) (i32.const 2))
+    (if (i32.ge_u (local.get $n) (i32.load (i32.const 21504))) (then (return)))
+    (local.set $record (i32.add (i32.const 21508) (i32.shl (local.get $n) (i32.const 4))))
+    (local.set $area (i32.add (i32.const 24576) (i32.shl (local.get $slot) (i32.const 12))))
+    (memory.copy (i32.add (local.get $result) (i32.const 4)) (local.get $record) (i32.const 12))
+    (if (i32.eq (i32.load (local.get $record)) (i32.const 4))
+      (then (call $mask (local.get $area) (i32.load offset=4 (local.get $record)) (i32.load offset=12 (local.get $record))))
+      (else (call $fill (local.get $area) (i32.load offset=4 (local.get $record)) (i32.load offset=8 (local.get $record))
+                        (i32.load offset=12 (local.get $record))))))
+  (func (export "step") (param $rows i32) (result i32)
+    (local $i i32) (local $row i32)
+    (loop $next
+      (local.set $row (i32.add (i32.const 20480) (i32.mul (local.get $i) (i32.const 96))))
+      (if (i32.and (i32.load offset=8 (local.get $row)) (i32.const 4))
+        (then (call $answer (i32.add (i32.const 20992) (i32.shl (local.get $i) (i32.const 4)))
+                            (i32.load offset=4 (local.get $row)))))
+      (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $rows))))
+    (i32.const 0)))
