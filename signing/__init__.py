@@ -6,13 +6,14 @@ loads and serves models cannot reach a private key.
 
 from __future__ import annotations
 
-from .bundle import VerifiedBundle, VerifiedPlugin, VerifiedWeights, VerifyReport
+from .bundle import VerifiedBundle, VerifiedPlugin, VerifyReport
 from .errors import Code, ExitCode, IntegrityError, SealError, SealhostError
 from .inspection import inspect
 from .keys import PublicKey
 from .manifest import FileEntry, Manifest, PluginEntry, PluginLimits
 from .trust import DirectoryTrust, TrustPolicy
 from .verify import Audit, audit, verify
+from .weights import VerifiedWeights
 
 __all__ = [
     "Audit",

@@ -1,22 +1,50 @@
-"""Compares what the manifest lists with what is on disk (README clauses 3.6 to 3.8); a pure function."""
+"""Compares what the manifest lists with what is on disk (README clauses 3.6 to 3.8); pure functions."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import Code, IntegrityError
-from .limits import MAX_SIGNATURES
+from .limits import CHUNK_BYTES, MAX_SIGNATURES
 from .paths import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES, parents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from .manifest import Manifest
     from .source import Found
 
 SIGNATURE_PATH: Final = re.compile(r"signatures/[0-9a-f]{64}\.sig")
 _UNLISTED_FILES: Final = frozenset({MANIFEST, SIGNATURE, FOREIGN_SIGNATURE})
+_HEX_SHOWN: Final = 16
+"""Hex digits of a digest in a message: enough to tell two apart."""
+
+
+class Change(NamedTuple):
+    """One file whose bytes are not the signed ones."""
+
+    path: str
+    expected: str
+    got: str
+
+
+def file_change(path: str, expected: str, found: str, *, what: str = "sha256") -> Change:
+    """A file with another digest (hex)."""
+    return Change(path, f"{what} {expected[:_HEX_SHOWN]}…", f"{found[:_HEX_SHOWN]}…")
+
+
+def chunk_change(path: str, index: int, expected: bytes, found: bytes) -> Change:
+    """A chunk with another digest (raw)."""
+    place = f"for chunk {index} (bytes from {index * CHUNK_BYTES})"
+    return Change(path, f"sha256 {expected.hex()[:_HEX_SHOWN]}… {place}", f"{found.hex()[:_HEX_SHOWN]}…")
+
+
+def changed(changes: Sequence[Change]) -> IntegrityError:
+    """The refusal of files whose bytes are not the signed ones."""
+    first = changes[0]
+    paths = tuple(change.path for change in changes)
+    return IntegrityError(Code.DIGEST, first.path, f"expected {first.expected}, got {first.got}", changed=paths)
 
 
 def folders_of(manifest: Manifest) -> frozenset[str]:

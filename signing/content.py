@@ -5,26 +5,22 @@ The signer and the verifier both call this: nobody signs what would not verify.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import mmap
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from .chunks import Meter, chunk_table, flat_digest
-from .comparison import compare, folders_of
-from .errors import Code, IntegrityError, SealError
-from .limits import CHUNK_BYTES, DIGEST_BYTES
+from .comparison import Change, changed, chunk_change, compare, file_change, folders_of
+from .limits import DIGEST_BYTES
+from .weights import SignedWeights, VerifiedWeights, read_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .manifest import FileEntry, Manifest
     from .source import Source
-
-_HEX_SHOWN: Final = 16
-"""Hex digits of a digest in a message: enough to tell two apart."""
+    from .weights import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +29,20 @@ class Content:
 
     Attributes:
         small: Path → bytes of every file that is used and is not the weights.
-        weights: Private memory with the weights, if they were asked for.
-        bytes: Bytes read.
+        weights: The weights, if they were asked for; the caller closes them.
+        bytes: Bytes read and checked; weights that are still to be read are not counted.
     """
 
     small: dict[str, bytes]
-    weights: mmap.mmap | None
+    weights: VerifiedWeights | None
     bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """One file whose bytes are not the signed ones."""
-
-    path: str
-    expected: str
-    got: str
 
 
 def check_content(
     source: Source,
     manifest: Manifest,
     *,
-    keep_weights: bool,
+    reading: Reading | None,
     full: bool,
     progress: Callable[[int, int], None] | None = None,
 ) -> Content:
@@ -64,7 +51,7 @@ def check_content(
     Args:
         source: The open bundle.
         manifest: Its checked manifest.
-        keep_weights: Read the weights into memory to use them; otherwise memory stays flat.
+        reading: When the weights are read (clause 7.4); None: now, and they are not kept.
         full: Also check the weights' flat digest, which takes one core as long as two for the chunks.
         progress: Called with bytes done and bytes in all, from one thread at a time.
 
@@ -73,7 +60,7 @@ def check_content(
     """
     compare(manifest, source.listing(folders_of(manifest)))
     meter = Meter(sum(entry.size for entry in manifest.files), progress)
-    changes: list[_Change] = []
+    changes: list[Change] = []
     small: dict[str, bytes] = {}
     for entry in manifest.files:
         if entry.role == "weights":
@@ -82,69 +69,62 @@ def check_content(
         meter.advance(len(data))
         found = hashlib.sha256(data).hexdigest()
         if found != entry.sha256:
-            changes.append(_Change(entry.path, f"sha256 {entry.sha256[:_HEX_SHOWN]}…", f"{found[:_HEX_SHOWN]}…"))
+            changes.append(file_change(entry.path, entry.sha256, found))
         elif entry.role != "document":
             small[entry.path] = data
+    read = meter.done  # workers may go on counting from here
     weights = None
     if manifest.weights is not None and manifest.weights.chunks in small:
-        table = small.pop(str(manifest.weights.chunks))
-        weights, change = _check_weights(source, manifest.weights, table, meter, keep=keep_weights, full=full)
-        changes += [change] if change else []
+        table = small.pop(manifest.weights.chunks)
+        if reading is None or (changes and reading == "whole"):  # the refusal names all files that changed
+            change = _audit_weights(source, manifest.weights, table, meter, full=full)
+            changes += [change] if change else []
+        elif not changes:
+            weights = _take_weights(source, manifest.weights, table, reading, meter, full=full)
     if changes:
-        _refuse(changes)
-    return Content(small, weights, meter.done)
+        raise changed(changes)
+    return Content(small, weights, read if reading in ("ahead", "lazy") else meter.done)
 
 
-def _refuse(changes: list[_Change]) -> None:
-    first = changes[0]
-    paths = tuple(change.path for change in changes)
-    raise IntegrityError(Code.DIGEST, first.path, f"expected {first.expected}, got {first.got}", changed=paths)
+def _take_weights(
+    source: Source, entry: FileEntry, table: bytes, reading: Reading, meter: Meter, *, full: bool
+) -> VerifiedWeights:
+    """Weights to use, the whole of them checked if so they are read."""
+    signed = SignedWeights(entry.path, entry.size, table, entry.sha256 if full else None)
+    weights = VerifiedWeights(source.open(entry.path), signed, reading, meter)
+    if reading == "whole":
+        try:
+            weights.view(0, weights.size)
+            weights.finish()
+        except BaseException:
+            weights.close()
+            raise
+    return weights
 
 
-def _check_weights(
-    source: Source, entry: FileEntry, table: bytes, meter: Meter, *, keep: bool, full: bool
-) -> tuple[mmap.mmap | None, _Change | None]:
-    """Reads and hashes the weights; returns their memory, or what is wrong with them."""
+def _audit_weights(source: Source, entry: FileEntry, table: bytes, meter: Meter, *, full: bool) -> Change | None:
+    """Hashes the weights, keeps nothing, and answers what is wrong with them."""
     descriptor = source.open(entry.path)
-    memory = None
     try:
-        memory = _anonymous_memory(entry.size) if keep else None
-        found = chunk_table(descriptor, entry.path, entry.size, meter, memory)
+        found = chunk_table(descriptor, entry.path, entry.size, meter)
         change = _compare_tables(entry.path, table, found)
         if full and change is None:
-            flat = hashlib.sha256(memory).hexdigest() if memory else flat_digest(descriptor, entry.path, entry.size)
+            flat = flat_digest(descriptor, entry.path, entry.size)
             if flat != entry.sha256:
-                change = _Change(entry.path, f"flat sha256 {entry.sha256[:_HEX_SHOWN]}…", f"{flat[:_HEX_SHOWN]}…")
+                change = file_change(entry.path, entry.sha256, flat, what="flat sha256")
     except OSError as error:
-        raise SealError(Code.IO, entry.path, f"cannot read: {error.strerror}", "check the disk") from error
+        raise read_error(entry.path, error) from error
     finally:
         os.close(descriptor)
-    return memory, change
+    return change
 
 
-def _compare_tables(path: str, signed: bytes, found: bytes) -> _Change | None:
+def _compare_tables(path: str, signed: bytes, found: bytes) -> Change | None:
     """Names the first chunk that differs and how many do."""
     if signed == found:
         return None
     starts = range(0, len(signed), DIGEST_BYTES)
     wrong = [at for at in starts if signed[at : at + DIGEST_BYTES] != found[at : at + DIGEST_BYTES]]
-    index = wrong[0] // DIGEST_BYTES
-    expected = signed[wrong[0] : wrong[0] + DIGEST_BYTES].hex()[:_HEX_SHOWN]
-    got = found[wrong[0] : wrong[0] + DIGEST_BYTES].hex()[:_HEX_SHOWN]
-    return _Change(
-        path,
-        f"sha256 {expected}… for chunk {index} (bytes from {index * CHUNK_BYTES})",
-        f"{got}… ({len(wrong)} of {len(starts)} chunks differ)",
-    )
-
-
-def _anonymous_memory(size: int) -> mmap.mmap:
-    """Private memory of exactly `size` bytes, in huge pages where the system has them."""
-    try:
-        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
-        problem = f"expected {size} bytes of free memory for the weights, got none"
-        raise SealError(Code.IO, "weights", problem, "free memory or take a smaller model") from error
-    with contextlib.suppress(OSError):  # not configured in this kernel: only slower
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
+    first = slice(wrong[0], wrong[0] + DIGEST_BYTES)
+    change = chunk_change(path, wrong[0] // DIGEST_BYTES, signed[first], found[first])
+    return change._replace(got=f"{change.got} ({len(wrong)} of {len(starts)} chunks differ)")

@@ -77,7 +77,7 @@ def sign_bundle(
         data = source.read(MANIFEST, MAX_MANIFEST_BYTES)
         manifest = parse_manifest(data)
         present = _present_signatures(source)
-        check_content(source, manifest, keep_weights=False, full=True, progress=progress)
+        check_content(source, manifest, reading=None, full=True, progress=progress)
     digest = hashlib.sha256(data)
     message = signed_message(digest.digest())
     signed = None

@@ -6,7 +6,7 @@
 
 Example:
     bundle = verify(Path("smollm2"), DirectoryTrust(Path("keys")))
-    bundle.weights.data
+    bundle.weights.view(0, 4)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from .bundle import MADE_BY_VERIFY, VerifiedBundle, VerifiedPlugin, VerifiedWeights, VerifyReport
+from .bundle import MADE_BY_VERIFY, VerifiedBundle, VerifiedPlugin, VerifyReport
 from .comparison import SIGNATURE_PATH
 from .content import check_content
 from .errors import Code, SealError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .keys import PublicKey
     from .trust import TrustPolicy
+    from .weights import Reading
 
     Progress = Callable[[int, int], None]
 
@@ -66,29 +67,47 @@ class _Signed:
     signers: tuple[str, ...]
 
 
-def verify(root: Path, trust: TrustPolicy, *, full: bool = False, progress: Progress | None = None) -> VerifiedBundle:
-    """Verifies a bundle completely and reads it into memory.
+def verify(
+    root: Path,
+    trust: TrustPolicy,
+    *,
+    reading: Reading = "whole",
+    full: bool = False,
+    progress: Progress | None = None,
+) -> VerifiedBundle:
+    """Verifies a bundle.
 
     Args:
         root: The bundle's directory.
         trust: Whose signatures count.
-        full: Also check the weights' flat digest against the chunk table's verdict.
-        progress: Called with bytes done and bytes in all, from worker threads, one at a time.
+        reading: When the weights are read and checked (clause 7.4): "whole", all of them now; "ahead", from now on
+            while the caller consumes them, who ends with `weights.finish()`; "lazy", each chunk when first touched.
+        full: Also check the weights' flat digest against the chunk table's verdict; not with "lazy".
+        progress: Called with bytes done and bytes in all, from worker threads, one at a time; after the return, too,
+            while weights are read.
 
     Raises:
         SealError: Any code of README chapter 8.
+        ValueError: `full` and "lazy" together: a flat digest needs every byte.
     """
+    if full and reading == "lazy":
+        raise ValueError("expected weights that are read as a whole for their flat digest, got lazy ones")
     begin = time.perf_counter()
     with Source(root) as source:
         signed = _authenticate(source, trust)
-        content = check_content(source, signed.manifest, keep_weights=True, full=full, progress=progress)
-    template = _template(signed.manifest, content.small)
+        content = check_content(source, signed.manifest, reading=reading, full=full, progress=progress)
+    try:
+        template = _template(signed.manifest, content.small)
+    except SealError:
+        if content.weights is not None:
+            content.weights.close()
+        raise
     return VerifiedBundle(
         root=root,
         manifest=signed.manifest,
         digest=signed.digest,
         signers=signed.signers,
-        weights=VerifiedWeights(content.weights) if content.weights is not None else None,
+        weights=content.weights,
         template=template,
         plugins=tuple(_plugin(entry, content.small[entry.path]) for entry in signed.manifest.plugins),
         report=VerifyReport(time.perf_counter() - begin, content.bytes),
@@ -104,7 +123,7 @@ def audit(root: Path, trust: TrustPolicy, *, full: bool = False, progress: Progr
     begin = time.perf_counter()
     with Source(root) as source:
         signed = _authenticate(source, trust)
-        content = check_content(source, signed.manifest, keep_weights=False, full=full, progress=progress)
+        content = check_content(source, signed.manifest, reading=None, full=full, progress=progress)
     _template(signed.manifest, content.small)
     report = VerifyReport(time.perf_counter() - begin, content.bytes)
     return Audit(signed.manifest, signed.digest, signed.signers, report)

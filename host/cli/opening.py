@@ -1,4 +1,7 @@
-"""Opens one bundle for a verb that answers on the terminal, with progress for a person who is looking."""
+"""Opens one bundle for a verb that answers on the terminal, with progress for a person who is looking.
+
+The weights are read and verified while they are loaded; nothing is answered before all of them were (clause 1.8).
+"""
 
 from __future__ import annotations
 
@@ -14,27 +17,44 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ...signing import VerifiedBundle
     from ..app import Host, Opened
     from ..config import EngineConfig
 
 
 @contextlib.contextmanager
 def opened_bundle(
-    root: Path, keys: Path | None, state: Path | None, config: EngineConfig
+    root: Path, keys: Path | None, state: Path | None, config: EngineConfig, *, lazy: bool = False
 ) -> Iterator[tuple[Host, Opened]]:
     """Verifies and loads a bundle; closes everything at the end.
+
+    Args:
+        root: The bundle's directory.
+        keys: `--keys`.
+        state: `--state`.
+        config: How the model runs.
+        lazy: Verify only what loading touches (signing/README.md, 7.5).
 
     Raises:
         SealhostError: it was refused on the way.
     """
     trust, marks = trust_in(keys), state_in(state)
-    with progress_bar("verifying") as bar:
-        bundle = verify(root, trust, progress=bar)
-    marks.check([bundle], trust)
-    from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5), so only for what was accepted
+    with opened_weights(verify(root, trust, reading="lazy" if lazy else "ahead")) as bundle:
+        marks.check([bundle], trust)
+        from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5), so only for what was accepted
 
-    with Host(config, announce=note) as host:
-        with progress_bar("loading") as bar:
-            opened = host.open(bundle, progress=bar)
-        marks.record([bundle], trust)  # it works, and nobody has used it yet (signing/README.md, 11.4)
-        yield host, opened
+        with Host(config, announce=note) as host:
+            with progress_bar("verifying and loading") as bar:
+                opened = host.open(bundle, progress=bar)
+            marks.record([bundle], trust)  # it works, and nobody has used it yet (signing/README.md, 11.4)
+            yield host, opened
+
+
+@contextlib.contextmanager
+def opened_weights(bundle: VerifiedBundle) -> Iterator[VerifiedBundle]:
+    """Closes a bundle's weights, if it has any, however the block ends."""
+    try:
+        yield bundle
+    finally:
+        if bundle.weights is not None:
+            bundle.weights.close()

@@ -3,6 +3,8 @@
 Rules
 * A bundle's own tokenizer, verified; for a bare GGUF file the reference tokenizer, with a note that nothing was
   verified.
+* Without --lazy nothing is encoded before the whole bundle was verified; with it, only the chunks that hold the model's
+  header are read.
 * With --jsonl each line is one JSON string, and its ids are one JSON array on one line, in the same order.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 — cyclopts reads annotations at run time
@@ -18,16 +21,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from ...signing import verify
 from ...signing.errors import Code
 from ..errors import HostError, UsageError
-from .options import Keys, state_in, trust_in
+from .opening import opened_weights
+from .options import Keys, StateFolder, state_in, trust_in
 from .terminal import note
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Callable, Iterator
 
     from ...sandbox import Sandbox, TokenizerPlugin
-    from ...signing import PluginLimits
+    from ...signing import DirectoryTrust, PluginLimits, VerifiedBundle
+    from ...signing.state import State
+    from ..weights.gguf_reader import Contents
 
 Flag = Annotated[bool, Parameter(negative="")]
 
@@ -40,6 +48,8 @@ def tokenize(
     add_special: Flag = False,
     parse_special: Flag = False,
     keys: Keys = None,
+    state: StateFolder = None,
+    lazy: Flag = False,
 ) -> None:
     """Print the token ids of standard input, encoded in the sandbox.
 
@@ -49,11 +59,17 @@ def tokenize(
         add_special: Add BOS and EOS as the model's settings say.
         parse_special: Turn control tokens that the text spells into their ids.
         keys: Folder with the trusted *.pub files; without it your own trust store.
+        state: Folder that remembers accepted versions, which is read and not changed; without it your own.
+        lazy: Verify only the part of the weights that holds the tokenizer; the rest is not even read.
     """
     from ...sandbox import Sandbox  # noqa: PLC0415 — brings wasmtime (clause 6.5)
 
     with Sandbox() as sandbox:
-        tokenizer = _of_bundle(source, keys, sandbox) if source.is_dir() else _of_file(source, sandbox)
+        if source.is_dir():
+            trust, marks = trust_in(keys), state_in(state)
+            tokenizer = _of_bundle(verify(source, trust, reading="lazy" if lazy else "ahead"), trust, marks, sandbox)
+        else:
+            tokenizer = _of_file(source, sandbox)
 
         def encode(text: str) -> None:
             ids = tokenizer.encode(text, add_special=add_special, parse_special=parse_special)
@@ -86,19 +102,18 @@ def _decoded(data: bytes, where: str) -> str:
         raise UsageError(where, problem, "convert the text to UTF-8") from None
 
 
-def _of_bundle(root: Path, keys: Path | None, sandbox: Sandbox) -> TokenizerPlugin:
-    from ...signing import verify  # noqa: PLC0415 — see above
-
-    trust = trust_in(keys)
-    bundle = verify(root, trust)
-    state_in(None).check([bundle], trust)  # an older tokenizer is an older release
-    if bundle.weights is None:
-        raise HostError(Code.USAGE, str(root), "expected a model bundle, got one of plugins", "name a model bundle")
-    with contextlib.closing(bundle.weights):
+def _of_bundle(bundle: VerifiedBundle, trust: DirectoryTrust, marks: State, sandbox: Sandbox) -> TokenizerPlugin:
+    with opened_weights(bundle):
+        marks.check([bundle], trust)  # an older tokenizer is an older release
+        where = bundle.manifest.name
+        if bundle.weights is None:
+            raise HostError(Code.USAGE, where, "expected a model bundle, got one of plugins", "name a model bundle")
         plugin = next((one for one in bundle.plugins if one.role == "tokenizer"), None)
         if plugin is None:
-            raise HostError(Code.PLUGIN, str(root), "expected a tokenizer in the bundle, got none", "pack it again")
-        return _loaded(sandbox, plugin, bundle.weights.data)
+            raise HostError(Code.PLUGIN, where, "expected a tokenizer in the bundle, got none", "pack it again")
+        tokenizer = _loaded(sandbox, plugin, bundle.weights)
+        bundle.weights.finish()
+    return tokenizer
 
 
 def _of_file(path: Path, sandbox: Sandbox) -> TokenizerPlugin:
@@ -108,8 +123,8 @@ def _of_file(path: Path, sandbox: Sandbox) -> TokenizerPlugin:
     declared = read_plugin(reference_plugin("tokenizer", "bpe") / "plugin.wasm")
     digest = hashlib.sha256(declared.wasm).hexdigest()
     plugin = ReferencePlugin(declared.name, "tokenizer", declared.wasm, digest, declared.abi, "", declared.limits)
-    with _contents(path) as data:
-        tokenizer = _loaded(sandbox, plugin, data)
+    with _opened(path) as contents:
+        tokenizer = _loaded(sandbox, plugin, contents)
     note(f"{path}: a bare file, nothing of it was verified; the reference tokenizer encodes")
     return tokenizer
 
@@ -128,21 +143,53 @@ class ReferencePlugin:
     config_schema: None = None
 
 
-def _loaded(sandbox: Sandbox, plugin: Any, data: memoryview) -> TokenizerPlugin:
+def _loaded(sandbox: Sandbox, plugin: Any, contents: Contents) -> TokenizerPlugin:
     from ..weights.gguf import GgufFile  # noqa: PLC0415 — see above
     from ..weights.vocabulary import vocabulary  # noqa: PLC0415 — see above
 
-    return sandbox.load_tokenizer(plugin, vocabulary(GgufFile.parse(data)))
+    return sandbox.load_tokenizer(plugin, vocabulary(GgufFile.parse(contents)))
+
+
+class BareFile:
+    """A file that may be cut under us: read in pieces, not mapped, for a map would end us with SIGBUS.
+
+    Attributes:
+        size: Its bytes when it was opened.
+    """
+
+    def __init__(self, path: Path, file: io.FileIO) -> None:
+        self._path, self._file = path, file
+        self.size = os.fstat(file.fileno()).st_size
+
+    def view(self, start: int, stop: int) -> memoryview:
+        """The bytes from `start` to `stop`.
+
+        Raises:
+            HostError: E_IO, the file is shorter by now or cannot be read.
+        """
+        data = bytearray()
+        while len(data) < stop - start:
+            try:
+                piece = os.pread(self._file.fileno(), stop - start - len(data), start + len(data))
+            except OSError as error:
+                raise _unreadable(self._path, f"got {error.strerror}") from error
+            if not piece:
+                raise _unreadable(self._path, "got one that somebody cuts")
+            data += piece
+        return memoryview(data)
 
 
 @contextlib.contextmanager
-def _contents(path: Path) -> Iterator[memoryview]:
-    """The bytes of a file that may be cut under us: read, not mapped, for a map would end us with SIGBUS."""
+def _opened(path: Path) -> Iterator[BareFile]:
     try:
         if not path.is_file():  # a FIFO would keep us waiting
             raise HostError(Code.IO, str(path), "expected a bundle or a GGUF file, got neither", "check the path")
-        yield memoryview(path.read_bytes())
+        file = path.open("rb", buffering=0)
     except OSError as error:
-        raise HostError(
-            Code.IO, str(path), f"expected a readable file, got {error.strerror}", "check its rights"
-        ) from None
+        raise _unreadable(path, f"got {error.strerror}") from None
+    with file:
+        yield BareFile(path, file)
+
+
+def _unreadable(path: Path, got: str) -> HostError:
+    return HostError(Code.IO, str(path), f"expected a readable file, {got}", "check the file and its rights")

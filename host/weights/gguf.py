@@ -8,7 +8,7 @@ Rules
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 Example:
-    file = GgufFile.parse(bundle.weights.data)
+    file = GgufFile.parse(bundle.weights)
     file.metadata["general.architecture"], file.tensors[0].name
 """
 
@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import WeightsError
-from .gguf_reader import MAX_ARRAY_ELEMENTS, MIN_STRING_BYTES, Reader, truncated
+from .gguf_reader import MAX_ARRAY_ELEMENTS, MIN_STRING_BYTES, InMemory, Reader, truncated
 from .gguf_types import REMOVED_TENSOR_TYPES, SCALARS, TENSOR_TYPES, TensorType, ValueType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from .gguf_reader import Contents
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -105,16 +107,17 @@ class GgufFile:
     alignment: int
 
     @classmethod
-    def parse(cls, data: memoryview | bytes) -> GgufFile:
-        """Parses a whole file.
+    def parse(cls, data: Contents | memoryview | bytes) -> GgufFile:
+        """Parses a whole file; only its header is touched.
 
         Args:
-            data: All bytes of the file, contiguous.
+            data: The file; as memory, all its bytes, contiguous.
 
         Raises:
             WeightsError: the file is malformed, cut, big-endian, split or of an unknown version.
+            SealError: verified weights were refused while they were read.
         """
-        reader = Reader(memoryview(data).cast("B"))
+        reader = Reader(InMemory(memoryview(data).cast("B")) if isinstance(data, memoryview | bytes) else data)
         version = _version(reader)
         tensor_count = reader.count("tensor count", most=MAX_TENSORS, element_bytes=_MIN_TENSOR_BYTES)
         key_count = reader.count("metadata count", most=MAX_KEYS, element_bytes=_MIN_KEY_BYTES)

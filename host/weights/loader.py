@@ -1,12 +1,13 @@
 """From a verified bundle to a running model.
 
 Rules
-* Only a VerifiedBundle comes in: nothing here opens a file.
-* Tensors go to the backend in the order of the file, and the bytes behind each are released right after (clause 1.5).
+* Only a VerifiedBundle comes in: nothing here opens a file, and bytes come out of it only when they were checked.
+* Tensors go to the backend in the order of the file, while later ones are read and checked, and the bytes behind each
+  are released right after (clause 1.5). A load counts once every byte was found right (clause 1.8).
 * Plugins are loaded on a second thread meanwhile; a failure of either side closes everything (clause 1.7).
 
 Example:
-    loaded = load(verify(root, trust), Sandbox(), CpuBackend(), EngineConfig())
+    loaded = load(verify(root, trust, reading="ahead"), Sandbox(), CpuBackend(), EngineConfig())
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ def load(
         HostError: a plugin is missing (E_PLUGIN).
         UsageError: the settings do not fit the model.
         SandboxError: a plugin was not admitted or could not be loaded.
+        SealError: weights that were still being read are not those that were signed.
     """
     began = time.perf_counter()
     weights = bundle.weights
@@ -92,7 +94,7 @@ def load(
     with ExitStack() as stack:
         stack.callback(weights.close)
         chosen = _choose_plugins(bundle)
-        file = GgufFile.parse(weights.data)
+        file = GgufFile.parse(weights)
         graph.family_of(file)  # before the vocabulary: an unknown architecture is the more helpful refusal
         words = vocabulary(file)
         described = graph.describe(file, vocab=len(words.texts))
@@ -103,6 +105,7 @@ def load(
         with _refusals("model"):
             builder = backend.builder(described.spec, threads=config.backend_threads)
         _pack(described, weights, builder, progress)
+        weights.finish()
         packed = time.perf_counter()
         with _refusals("model"):
             model = builder.finish(
@@ -147,8 +150,7 @@ def _pack(
     released = 0
     for place in described.places:
         info = place.tensor
-        raw = np.frombuffer(weights.data, np.uint8, info.stop - info.start, info.start)
-        raw.flags.writeable = False
+        raw = np.frombuffer(weights.view(info.start, info.stop), np.uint8)
         with _refusals(info.name):
             builder.put(place.role, place.layer, Tensor(info.name, place.format, info.shape, raw))
         del raw

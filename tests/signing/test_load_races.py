@@ -11,12 +11,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from consuming import load
 
 from sealhost.signing import Code, DirectoryTrust, SealError, VerifiedBundle, verify
 
 ALLOWED = {Code.DIGEST, Code.SIZE, Code.FILETYPE, Code.MISSING, Code.UNLISTED, Code.SIG, Code.NOSIG}
+SOME_BYTES = 400_000
 
 
 def overwrite(path: Path) -> None:
@@ -67,11 +70,16 @@ class Striker:
         self.at = -1
         self.strike: Callable[[], None] = lambda: None
         # one thread, so that the n-th call is the same one each time
-        monkeypatch.setattr("sealhost.signing.chunks.worker_count", lambda _: 1)
+        monkeypatch.setattr("sealhost.signing.weights.worker_count", lambda _: 1)
+        self._preadv = os.preadv
         for name in ("open", "read", "fstat", "scandir", "stat"):
             monkeypatch.setattr(f"sealhost.signing.source.os.{name}", self._counted(getattr(os, name)))
-        monkeypatch.setattr("sealhost.signing.chunks.os.preadv", self._counted(os.preadv))
+        monkeypatch.setattr("sealhost.signing.chunks.os.preadv", self._counted(self._read_some))
         self._busy = False
+
+    def _read_some(self, descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        """Less than was asked for, as the system may answer, so that a chunk is read at many moments."""
+        return self._preadv(descriptor, [buffers[0][:SOME_BYTES]], offset)
 
     def _counted(self, real: Callable) -> Callable:
         def call(*arguments: object, **options: object):
@@ -85,7 +93,7 @@ class Striker:
 
         return call
 
-    def run(self, at: int, strike: Callable[[], None], act: Callable[[], VerifiedBundle]) -> VerifiedBundle | None:
+    def run(self, at: int, strike: Callable[[], None], act: Callable[[], Any]) -> Any:
         self.count, self.at, self.strike = 0, at, strike
         try:
             return act()
@@ -95,10 +103,11 @@ class Striker:
             return None
 
 
-def handed_on(bundle: VerifiedBundle) -> tuple[object, ...]:
+def handed_on(bundle: VerifiedBundle, weights: bytes | None = None) -> tuple[object, ...]:
     """Everything that a loader gets."""
     plugins = tuple(plugin.wasm for plugin in bundle.plugins)
-    return bundle.manifest, bundle.digest, bytes(bundle.weights.data), bundle.template, plugins
+    weights = weights or bytes(bundle.weights.view(0, bundle.weights.size))
+    return bundle.manifest, bundle.digest, weights, bundle.template, plugins
 
 
 @pytest.mark.parametrize(
@@ -126,6 +135,33 @@ def test_a_change_at_any_point_of_a_load_never_gets_through(seal_lab, monkeypatc
         target.write_bytes(before)
     assert 0 not in accepted
     assert set(accepted) != set(points)
+
+
+@pytest.mark.parametrize("reading", ["ahead", "lazy"])
+@pytest.mark.parametrize(
+    "change", [overwrite, truncate, grow, replace, unlink, link], ids=lambda change: change.__name__
+)
+def test_a_change_at_any_point_of_a_load_that_verifies_meanwhile_never_gets_through(
+    seal_lab, monkeypatch, change, reading
+) -> None:
+    trust = DirectoryTrust(seal_lab.keys)
+    signed = handed_on(verify(seal_lab.root, trust))
+    target, before = seal_lab.root / "model.gguf", (seal_lab.root / "model.gguf").read_bytes()
+    striker = Striker(monkeypatch)
+
+    def act() -> tuple[VerifiedBundle, bytes]:
+        return load(seal_lab.root, trust, reading=reading)
+
+    striker.run(-1, lambda: None, act)
+    calls, accepted = striker.count, []
+    for at in range(calls):
+        if loaded := striker.run(at, lambda: change(target), act):
+            assert handed_on(*loaded) == signed
+            accepted.append(at)
+        target.unlink(missing_ok=True)
+        target.write_bytes(before)
+    assert 0 not in accepted
+    assert len(accepted) < calls
 
 
 def test_a_bundle_that_is_renamed_away_during_the_load_is_read_to_its_end(seal_lab, monkeypatch) -> None:

@@ -124,9 +124,9 @@ def test_a_later_write_to_the_file_does_not_reach_verified_weights(seal_lab, sea
     bundle = seal_lab.verify()
     with (seal_lab.root / "model.gguf").open("r+b") as file:
         file.write(b"EVIL" * 4096)
-    assert bytes(bundle.weights.data) == seal_model.read_bytes()
+    assert bytes(bundle.weights.view(0, bundle.weights.size)) == seal_model.read_bytes()
     os.truncate(seal_lab.root / "model.gguf", 0)  # a map of the file would now raise SIGBUS
-    assert bytes(bundle.weights.data) == seal_model.read_bytes()
+    assert bytes(bundle.weights.view(0, bundle.weights.size)) == seal_model.read_bytes()
 
 
 @pytest.mark.parametrize("check", [verify, audit])
@@ -220,6 +220,6 @@ def test_no_memory_for_the_weights_is_an_io_refusal(seal_lab, monkeypatch) -> No
     def fail(*_: object, **__: object) -> None:
         raise OSError(12, "Cannot allocate memory")
 
-    monkeypatch.setattr("sealhost.signing.content.mmap.mmap", fail)
+    monkeypatch.setattr("sealhost.signing.weights.mmap.mmap", fail)
     with pytest.raises(SealError, match="free memory"):
         seal_lab.verify()

@@ -88,6 +88,37 @@ class GgufPlan:
         return raw + bytes(-len(raw) % self.alignment)
 
 
+class MemoryWeights:
+    """The twin of signing's VerifiedWeights: a whole file in memory, and a note of what was done with it."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.size = len(raw)
+        self._raw = raw
+        self.viewed: list[tuple[int, int]] = []
+        self.released: list[tuple[int, int]] = []
+        self.finished = self.closed = 0
+
+    def view(self, start: int, stop: int) -> memoryview:
+        assert 0 <= start <= stop <= self.size
+        assert not self.closed
+        self.viewed.append((start, stop))
+        return memoryview(self._raw)[start:stop]
+
+    def release(self, start: int, stop: int) -> None:
+        self.released.append((start, stop))
+
+    def finish(self) -> None:
+        self.finished += 1
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture(scope="session")
+def memory_weights() -> type[MemoryWeights]:
+    return MemoryWeights
+
+
 @pytest.fixture(scope="session")
 def gguf_plan() -> type[GgufPlan]:
     return GgufPlan

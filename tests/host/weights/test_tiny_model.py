@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import threading
 from contextlib import closing
 from dataclasses import replace
@@ -18,7 +17,6 @@ from sealhost.host.engine.request import FinishEvent, GenerationRequest, TokenEv
 from sealhost.host.weights.loader import load
 from sealhost.kernels.cpu import CpuBackend
 from sealhost.sandbox import SamplingParams
-from sealhost.signing import VerifiedWeights
 
 PATIENCE = 60
 ANSWER = 12
@@ -53,12 +51,9 @@ class Greedy:
 
 
 @pytest.fixture(scope="module")
-def tiny(tiny_llama):
-    raw = tiny_llama().build()
-    memory = mmap.mmap(-1, len(raw), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory[:] = raw
+def tiny(tiny_llama, memory_weights):
     bundle = SimpleNamespace(
-        weights=VerifiedWeights(memory),
+        weights=memory_weights(tiny_llama().build()),
         template=None,
         plugins=(SimpleNamespace(name="t", role="tokenizer"), SimpleNamespace(name="greedy", role="sampler")),
         manifest=SimpleNamespace(name="tiny", version=1),

@@ -1,0 +1,270 @@
+"""The weights of a bundle: memory whose bytes can be had only after their chunk was hashed and found right.
+
+Rules (README chapters 6 and 7)
+* A chunk is read once into private anonymous memory, hashed there, and compared with the signed table; `view` is the
+  only way to its bytes and waits for that. A map of the file would show later writes and raise SIGBUS when it is cut.
+* Worker threads read; both reading and hashing release the GIL, so they run beside whoever consumes the bytes.
+* The first refusal is every later call's answer: nothing more comes out.
+
+Example:
+    with contextlib.closing(weights):
+        tensor = weights.view(start, stop)  # waits, or raises
+        weights.release(0, stop)
+        weights.finish()  # only now does the load count
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import sys
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from .chunks import read_chunk, worker_count
+from .comparison import changed, chunk_change, file_change
+from .errors import Code, SealError
+from .limits import CHUNK_BYTES, DIGEST_BYTES
+from .source import size_changed
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from .chunks import Meter
+
+Reading = Literal["whole", "ahead", "lazy"]
+"""When weights are read and checked (clause 7.4): all before `verify` returns; a stretch ahead of who consumes them;
+each chunk when it is first touched."""
+
+_AHEAD_CHUNKS: Final = 4
+"""Chunks for each worker that are read before anyone asks for them: enough to keep it busy while a tensor is
+repacked, little enough that memory stays near that of the repacked model."""
+
+_NO_RESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000) if sys.platform == "linux" else 0
+"""The map of weights that are consumed piece by piece may be larger than the memory there is."""
+
+_UNREAD, _KEPT, _DROPPED = range(3)
+"""What became of a chunk: not checked yet; right, and in memory; right, and not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedWeights:
+    """What the manifest says about the weights.
+
+    Attributes:
+        path: For messages.
+        size: Bytes.
+        table: Raw SHA-256 of each chunk, joined.
+        flat: Hex SHA-256 of the whole file, if that is to be checked, too.
+    """
+
+    path: str
+    size: int
+    table: bytes
+    flat: str | None
+
+
+class VerifiedWeights:
+    """The weights of one verified bundle; close it, for example through `contextlib.closing`.
+
+    Args:
+        descriptor: The open file; closed here.
+        signed: What it must hold.
+        reading: "ahead" and "whole" begin to read at once, "lazy" when asked.
+        meter: Is told of each chunk, from worker threads.
+
+    Raises:
+        SealError: E_IO if there is no room for them.
+
+    Attributes:
+        size: Bytes of the weights.
+    """
+
+    def __init__(self, descriptor: int, signed: SignedWeights, reading: Reading, meter: Meter) -> None:
+        self._close_file = weakref.finalize(self, os.close, descriptor)
+        self._descriptor = descriptor
+        self._signed = signed
+        self._meter = meter
+        self.size = signed.size
+        try:
+            self._memory = _anonymous_memory(signed.size, reserve=reading == "whole")
+        except SealError:
+            self._close_file()
+            raise
+        self._bytes = memoryview(self._memory)
+        count = -(-signed.size // CHUNK_BYTES)
+        workers = worker_count(count)
+        self._states = bytearray(count)
+        self._lazy = reading == "lazy"
+        self._ahead = workers * _AHEAD_CHUNKS
+        self._begun = 0  # chunks before it were asked of the workers; lazy weights do not count
+        self._pending: dict[int, Future[None]] = {}
+        self._refusal: BaseException | None = None
+        self._finished = self._closed = False
+        self._flat = hashlib.sha256() if signed.flat is not None else None
+        self._absorbed = 0
+        self._lock = threading.Condition()
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="sealhost-verify")
+        self._ask(range(0))
+
+    def view(self, start: int, stop: int) -> memoryview:
+        """The bytes from `start` to `stop`, once every chunk that covers them was found right.
+
+        Args:
+            start: First byte.
+            stop: One past the last.
+
+        Returns:
+            Read-only, no copy. Shape: (stop - start,), uint8.
+
+        Raises:
+            SealError: E_DIGEST, E_SIZE, E_IO, for these bytes or for others that were read before.
+            ValueError: outside of the weights, or they were finished without these, or closed.
+        """
+        if not 0 <= start <= stop <= self.size:
+            raise ValueError(f"expected a range within {self.size} bytes of weights, got {start} to {stop}")
+        chunks = range(start // CHUNK_BYTES, -(-stop // CHUNK_BYTES) if start < stop else 0)
+        for future in self._ask(chunks):
+            future.result()
+        if self._closed or self._states.count(_KEPT, chunks.start, chunks.stop) != len(chunks):
+            raise ValueError("expected weights that are held, got finished or closed ones")
+        return self._bytes[start:stop].toreadonly()
+
+    def release(self, start: int, stop: int) -> None:
+        """Gives the whole pages inside [start, stop) back to the system; they read as zeros from then on.
+
+        Args:
+            start: First byte that the caller has consumed.
+            stop: One past the last such byte.
+        """
+        if self._closed:
+            return
+        first = -(-max(start, 0) // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = min(stop, self.size)
+        # the last page may be partly behind the file's end: it belongs to nobody else
+        last = end if end == self.size else end // mmap.PAGESIZE * mmap.PAGESIZE
+        if last > first:
+            self._memory.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    def finish(self) -> None:
+        """Checks what nobody has asked for and keeps none of it; then ends the reading. Idempotent.
+
+        Only when it has returned does a load count (clause 7.4). Lazy weights check no further chunk.
+
+        Raises:
+            SealError: E_DIGEST, E_SIZE, E_IO.
+            ValueError: they were closed, so nobody knows.
+        """
+        if self._closed:
+            raise ValueError("expected weights that are still open, got closed ones")
+        self._finished = True
+        for index in range(len(self._states)):
+            for future in self._ask(range(index, index + 1)):
+                future.result()
+        if self._close_file.alive:
+            if os.fstat(self._descriptor).st_size != self.size:
+                raise size_changed(self._signed.path, self.size)
+            if self._flat is not None and (found := self._flat.hexdigest()) != self._signed.flat:
+                raise changed([file_change(self._signed.path, str(self._signed.flat), found, what="flat sha256")])
+        self._stop()
+
+    def close(self) -> None:
+        """Stops reading and drops the memory; views that others still hold keep it alive until they go. Idempotent."""
+        self._closed = True
+        self._stop()
+        with contextlib.suppress(BufferError):
+            self._bytes.release()
+            self._memory.close()
+
+    def _stop(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._close_file()
+
+    def _ask(self, chunks: range) -> list[Future[None]]:
+        """Has these chunks read, unless lazy with all before and some behind them; answers what to wait for."""
+        with self._lock:
+            if self._refusal is not None:
+                raise self._refusal
+            if self._closed or (self._lazy and self._finished):
+                return []
+            end = min(chunks.stop + self._ahead, len(self._states))
+            for index in chunks if self._lazy else range(self._begun, end):
+                if self._states[index] == _UNREAD and index not in self._pending:
+                    self._pending[index] = self._pool.submit(self._check, index)
+            self._begun = max(self._begun, end)
+            return [self._pending[index] for index in chunks if index in self._pending]
+
+    def _check(self, index: int) -> None:
+        """Decides on one chunk, on a worker; what goes wrong is every later call's answer."""
+        keep = not self._finished
+        try:
+            self._read(index, keep=keep)
+        except OSError as error:
+            raise self._refuse(read_error(self._signed.path, error)) from error
+        except BaseException as error:
+            self._refuse(error)
+            raise
+        with self._lock:
+            self._states[index] = _KEPT if keep else _DROPPED
+            del self._pending[index]
+
+    def _read(self, index: int, *, keep: bool) -> None:
+        """Reads, hashes and compares one chunk."""
+        if self._refusal is not None:
+            raise self._refusal
+        start, stop = index * CHUNK_BYTES, min((index + 1) * CHUNK_BYTES, self.size)
+        with self._bytes[start:stop] as chunk:
+            found = read_chunk(self._descriptor, self._signed.path, self.size, start, chunk)
+            expected = self._signed.table[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES]
+            if found != expected:
+                raise changed([chunk_change(self._signed.path, index, expected, found)])
+            self._absorb(index, chunk)
+        if not keep:
+            self.release(start, stop)
+        self._meter.advance(stop - start)
+
+    def _refuse(self, error: BaseException) -> BaseException:
+        """Remembers the first refusal and wakes whom it concerns; answers this one."""
+        with self._lock:
+            self._refusal = self._refusal or error
+            self._lock.notify_all()
+        return error
+
+    def _absorb(self, index: int, chunk: memoryview) -> None:
+        """Adds a chunk to the flat digest, when it is its turn.
+
+        Workers begin chunks in order, so the one whose turn it is never waits for a worker.
+        """
+        if self._flat is None:
+            return
+        with self._lock:
+            self._lock.wait_for(lambda: self._absorbed == index or self._refusal is not None)
+            if self._refusal is not None:
+                raise self._refusal
+        self._flat.update(chunk)
+        with self._lock:
+            self._absorbed += 1
+            self._lock.notify_all()
+
+
+def read_error(path: str, error: OSError) -> SealError:
+    """The refusal of a file that cannot be read."""
+    return SealError(Code.IO, path, f"cannot read: {error.strerror}", "check the disk")
+
+
+def _anonymous_memory(size: int, *, reserve: bool) -> mmap.mmap:
+    """Private memory of exactly `size` bytes, in huge pages where the system has them."""
+    try:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0 if reserve else _NO_RESERVE)
+        memory = mmap.mmap(-1, size, flags=flags)
+    except OSError as error:
+        problem = f"expected {size} bytes of free memory for the weights, got none"
+        raise SealError(Code.IO, "weights", problem, "free memory or take a smaller model") from error
+    with contextlib.suppress(OSError):  # not configured in this kernel: only slower
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
