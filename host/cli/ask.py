@@ -69,7 +69,7 @@ def run(  # noqa: PLR0913 — one parameter for each option of the command line
         engine: How the model runs.
     """
     text = _valid(sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if prompt == "-" else prompt)
-    with opened_bundle(bundle, keys, state, engine.config()) as (_, opened):
+    with opened_bundle(bundle, keys, state, engine) as (_, opened):
         model = opened.served
         asking = Asking(
             max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler, sampler_config=sampler_config
@@ -108,7 +108,7 @@ def chat(  # noqa: PLR0913 — see run
     """
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401, PLC0415 — editing and history for input()
-    with opened_bundle(bundle, keys, state, engine.config()) as (_, opened):
+    with opened_bundle(bundle, keys, state, engine) as (_, opened):
         model = opened.served
         asking = Asking(
             max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler, sampler_config=sampler_config

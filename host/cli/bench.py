@@ -83,7 +83,7 @@ def bench(  # noqa: PLR0913 — one parameter for each option of the command lin
         raise UsageError("--repeats", f"expected 1 to {MAX_REPEATS}, got {repeats}", "choose another number")
     if decode_tokens < 2:
         raise UsageError("--decode-tokens", f"expected at least 2, got {decode_tokens}", "choose a larger number")
-    with opened_bundle(bundle, keys, state, engine.config()) as (host, opened):
+    with opened_bundle(bundle, keys, state, engine) as (host, opened):
         lengths = _lengths(prompt_tokens, opened.served, decode_tokens)
         prefill, decode = _measure(opened.served, lengths, decode_tokens, repeats)
         facts = _facts(host, opened, prefill, decode, repeats)

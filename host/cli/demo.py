@@ -67,11 +67,11 @@ def demo(*, engine: EngineOptions = DEFAULTS) -> None:
         _make_bundle(places)
     with contextlib.ExitStack() as stack:
         try:
-            host, opened = stack.enter_context(opened_bundle(places.bundle, None, None, engine.config()))
+            host, opened = stack.enter_context(opened_bundle(places.bundle, None, None, engine))
         except SealhostError as error:
             say(f"the bundle of an earlier run was refused, making it anew: {error}")
             _make_bundle(places)
-            host, opened = stack.enter_context(opened_bundle(places.bundle, None, None, engine.config()))
+            host, opened = stack.enter_context(opened_bundle(places.bundle, None, None, engine))
         say(f"\n> {QUESTION}   (told before: {INSTRUCTION})")
         conversation = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": QUESTION}]
         asking = Asking(max_tokens=MAX_ANSWER_TOKENS, temperature=0.0, seed=None)

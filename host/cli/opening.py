@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from ...signing import VerifiedBundle
     from ..app import Host, Opened
-    from ..config import EngineConfig
+    from .options import EngineOptions
 
 
 @contextlib.contextmanager
 def opened_bundle(
-    root: Path, keys: Path | None, state: Path | None, config: EngineConfig, *, lazy: bool = False
+    root: Path, keys: Path | None, state: Path | None, engine: EngineOptions
 ) -> Iterator[tuple[Host, Opened]]:
     """Verifies and loads a bundle; closes everything at the end.
 
@@ -32,14 +32,13 @@ def opened_bundle(
         root: The bundle's directory.
         keys: `--keys`.
         state: `--state`.
-        config: How the model runs.
-        lazy: Verify only what loading touches (signing/README.md, 7.5).
+        engine: How the model runs, and when its weights are verified.
 
     Raises:
         SealhostError: it was refused on the way.
     """
-    trust, marks = trust_in(keys), state_in(state)
-    with opened_weights(verify(root, trust, reading="lazy" if lazy else "ahead")) as bundle:
+    config, trust, marks = engine.config(), trust_in(keys), state_in(state)
+    with opened_weights(verify(root, trust, reading=engine.reading)) as bundle:
         marks.check([bundle], trust)
         from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5), so only for what was accepted
 

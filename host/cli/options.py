@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -47,6 +47,7 @@ class EngineOptions:
         kv_mib: Memory of the KV pool, MiB.
         max_sequences: Sequences that run at a time.
         max_waiting: Requests that wait for a place.
+        lazy: Verify a chunk of the weights when it is first used; signing/README.md, 7.5, says what that gives up.
     """
 
     context: Annotated[int | None, Parameter(show_default=False)] = None
@@ -54,6 +55,12 @@ class EngineOptions:
     kv_mib: int = DEFAULT_KV_BYTES // MEBIBYTE
     max_sequences: int = DEFAULT_MAX_SEQUENCES
     max_waiting: int = DEFAULT_MAX_WAITING
+    lazy: Annotated[bool, Parameter(negative="")] = False
+
+    @property
+    def reading(self) -> Literal["ahead", "lazy"]:
+        """When the weights are verified: see signing's `verify`."""
+        return "lazy" if self.lazy else "ahead"
 
     def config(self) -> EngineConfig:
         """The engine's settings.

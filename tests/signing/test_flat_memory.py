@@ -6,8 +6,12 @@ import hashlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
-from sealhost.signing.keys import write_key_pair
+import pytest
+
+from sealhost.signing.keys import parse_private_key, read_private_key_file, write_key_pair
+from sealhost.signing.sign import sign_bundle
 
 WEIGHTS_BYTES = 416 << 20
 ADDRESS_SPACE_BYTES = 400 << 20
@@ -32,7 +36,28 @@ print(outcome.report.bytes, peak_kib)
 """
 
 
-def test_weights_beyond_the_address_space_are_signed_and_verified(tmp_path, seal_lab) -> None:
+CONSUMER = """
+import sys
+from pathlib import Path
+import sealhost.signing.weights as weights_module
+from sealhost.signing import DirectoryTrust, verify
+weights_module.worker_count = lambda _: 2  # memory goes with it
+home = Path(sys.argv[1])
+for reading in ("ahead", "lazy"):
+    weights = verify(home / "b", DirectoryTrust(home / "keys"), reading=reading).weights
+    for start in range(0, weights.size // 2, 8 << 20):
+        weights.view(start, start + (8 << 20))
+        weights.release(0, start + (8 << 20))
+    weights.finish()  # the other half, of which nothing is kept
+    weights.close()
+peak_kib = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+print(peak_kib)
+"""
+
+
+@pytest.fixture
+def huge(tmp_path, seal_lab) -> Path:
+    """A folder with an unsigned bundle of sparse weights, a private key and a keys folder."""
     manifest, root = seal_lab.manifest, tmp_path / "b"
     seal_lab.root.rename(root)
     (root / "bundle.sig").unlink()
@@ -50,14 +75,27 @@ def test_weights_beyond_the_address_space_are_signed_and_verified(tmp_path, seal
     manifest["files"][0] |= {"size": WEIGHTS_BYTES, "sha256": flat.hexdigest(), "chunks_sha256": digest}
     manifest["files"][1] |= {"size": len(table), "sha256": digest}
     (root / "manifest.json").write_text(json.dumps(manifest))
-    program = PROGRAM.format(limit=ADDRESS_SPACE_BYTES)
+    return tmp_path
+
+
+def output_of(program: str, home: Path) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program, str(home)], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_weights_beyond_the_address_space_are_signed_and_verified(huge) -> None:
     # what keeps the weights cannot fit, says so, and does not die
-    refusal, counts = done.stdout.splitlines()
+    refusal, counts = output_of(PROGRAM.format(limit=ADDRESS_SPACE_BYTES), huge)
     assert refusal == "E_IO"
     read, peak_kib = map(int, counts.split())
     assert read > WEIGHTS_BYTES
+    assert peak_kib < 150 << 10
+
+
+def test_weights_that_are_consumed_meanwhile_stay_in_memory_for_a_moment_only(huge) -> None:
+    sign_bundle(huge / "b", parse_private_key(read_private_key_file(huge / "k.key"), None, "k.key"))
+    (peak_kib,) = map(int, output_of(CONSUMER, huge))
     assert peak_kib < 150 << 10

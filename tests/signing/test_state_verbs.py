@@ -138,8 +138,9 @@ def pretend_host(monkeypatch):
 
 def load_for_terminal(lab) -> None:
     from sealhost.host.cli.opening import opened_bundle
+    from sealhost.host.cli.options import DEFAULTS
 
-    with opened_bundle(lab.root, None, None, None):
+    with opened_bundle(lab.root, None, None, DEFAULTS):
         assert State(Path("state")).marks().bundles["lab"].version == lab.manifest["version"]
 
 
