@@ -47,19 +47,32 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """One reference plugin: its folder, and its memory in bytes (initial and maximum alike, a multiple of 64 KiB)."""
+    """One reference plugin.
+
+    Args:
+        folder: Its own sources and headers.
+        memory_bytes: Initial and maximum alike, a multiple of 64 KiB.
+        shared: A folder whose sources and headers it shares with others.
+    """
 
     folder: str
     memory_bytes: int
+    shared: str = ""
+
+    @property
+    def folders(self) -> list[str]:
+        """Where sources and headers lie, relative to plugins/."""
+        return [self.folder, self.shared] if self.shared else [self.folder]
 
     @property
     def sources(self) -> list[str]:
-        """C files of the folder, relative to plugins/, in a fixed order: the link order decides the bytes."""
-        return sorted(path.relative_to(PLUGINS).as_posix() for path in (PLUGINS / self.folder).glob("*.c"))
+        """C files, relative to plugins/, in a fixed order: the link order decides the bytes."""
+        found = (path for folder in self.folders for path in (PLUGINS / folder).glob("*.c"))
+        return sorted(path.relative_to(PLUGINS).as_posix() for path in found)
 
 
 GUESTS = (
-    Guest("tokenizers/bpe", 64 * MIB),
+    Guest("tokenizers/bpe", 96 * MIB, shared="tokenizers/common"),
     Guest("samplers/standard", 32 * MIB),
 )
 
@@ -76,7 +89,8 @@ def build(guest: Guest, out: Path) -> Path:
         # zig caches beside the sources unless told otherwise
         environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
         memory = (f"-Wl,--initial-memory={guest.memory_bytes}", f"-Wl,--max-memory={guest.memory_bytes}")
-        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS, *memory, "-Isdk/c", "-o", str(target), *guest.sources]
+        headers = [f"-I{folder}" for folder in ("sdk/c", *(guest.folders if guest.shared else ()))]
+        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS, *memory, *headers, "-o", str(target), *guest.sources]
         subprocess.run(command, check=True, cwd=PLUGINS, env=environment)
     return target
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from .vocabulary import Vocabulary
 
+_BLANK = "\u2581".encode()
+_BLANK_MODELS = frozenset({"llama", "gemma4"})
+"""Tokenizer models that spell a space as U+2581, so that nothing tells the two apart."""
+
 _NEVER_FROM_TEXT = np.array([TokenType.UNKNOWN, TokenType.CONTROL, TokenType.UNUSED], dtype=np.uint8)
 
 
@@ -75,6 +79,8 @@ def _check_body(
             found = int(ids[int(forbidden.argmax())])
             return f"expected no control token from text, got id {found}"
     spelled = b"".join(map(vocabulary.token_bytes.__getitem__, ids.tolist()))
+    if vocabulary.model in _BLANK_MODELS:
+        spelled, text = spelled.replace(_BLANK, b" "), text.replace(_BLANK, b" ")
     accepted = (text, b" " + text) if vocabulary.add_space_prefix else (text,)
     if spelled in accepted:
         return None

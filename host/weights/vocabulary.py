@@ -12,7 +12,8 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,13 +27,45 @@ if TYPE_CHECKING:
     from ...sandbox import Vocabulary
     from .gguf import GgufFile
 
-MODELS = ("gpt2",)
+
+class Family(NamedTuple):
+    """What a tokenizer model takes for granted where the file says nothing; as llama.cpp decides.
+
+    Args:
+        pre: The rule for splitting; None: the file must name it, for a guess would tokenise wrongly without a sign.
+        blanks: Whether texts spell as SentencePiece's do, else through GPT-2's alphabet.
+        merges: Whether the file must list merges.
+        bos: Token id, -1: none.
+        eos: Token id, -1: none.
+        unknown: Token id, -1: none.
+        add_bos: Whether a prompt begins with BOS.
+        add_space_prefix: Whether a space stands before the text.
+    """
+
+    pre: str | None
+    blanks: bool
+    merges: bool
+    bos: int = -1
+    eos: int = -1
+    unknown: int = -1
+    add_bos: bool = False
+    add_space_prefix: bool = False
+
+
+FAMILIES = {
+    "gpt2": Family(pre=None, blanks=False, merges=True),
+    "gemma4": Family(pre="gemma4", blanks=True, merges=True, add_bos=True),
+    "llama": Family("default", blanks=True, merges=False, bos=1, eos=2, unknown=0, add_bos=True, add_space_prefix=True),
+}
 """Tokenizer models whose ids the host can spell."""
+
+REFERENCE_GUESTS = {"gpt2": "bpe", "gemma4": "bpe", "llama": "spm"}
+"""The reference plugin that encodes for each tokenizer model."""
 
 MAX_TOKENS = 1 << 20
 """Most tokens of a vocabulary: four times the largest in use; a guest holds one logit for each."""
 
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 """Token types of GGUF that the host tells apart."""
 
 MAX_TYPE = 6
@@ -40,7 +73,7 @@ MAX_TYPE = 6
 SILENT_TYPES = (UNKNOWN, CONTROL)
 """Types that have no text in an answer."""
 
-PRE_WITH_BOS = frozenset({"llama-bpe", "llama3", "llama-v3"})
+PRE_WITH_BOS = frozenset({"llama-bpe", "llama3", "llama-v3", "tekken"})
 """Split rules whose models begin with BOS when the file does not say; as llama.cpp decides."""
 
 END_NAMES = frozenset(
@@ -54,14 +87,19 @@ END_NAMES = frozenset(
         b"<|return|>",
         b"<|call|>",
         b"<end_of_turn>",
+        b"<turn|>",
+        b"<eos>",
         b"<end_of_utterance>",
         b"<EOT>",
         b"</s>",
+        "<\uff5cend\u2581of\u2581sentence\uff5c>".encode(),
     }
 )
 """Control tokens that end an answer, by their spelling: files often name one of several."""
 
 _PREFIX = "tokenizer.ggml."
+
+_BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 
 
 def vocabulary(file: GgufFile) -> Vocabulary:
@@ -73,36 +111,39 @@ def vocabulary(file: GgufFile) -> Vocabulary:
     from ...sandbox import Vocabulary  # noqa: PLC0415 — brings wasmtime, which light verbs do without (clause 6.5)
 
     model = fields.text(file, _PREFIX + "model")
-    if model not in MODELS:
-        supported = ", ".join(MODELS)
+    family = FAMILIES.get(model)
+    if family is None:
+        supported = ", ".join(FAMILIES)
         raise WeightsError(
             _PREFIX + "model", f"expected one of: {supported}; got {model}", "use a model with one of these"
         )
     texts = fields.strings(file, _PREFIX + "tokens")
-    if not 1 <= len(texts) <= MAX_TOKENS:
-        raise WeightsError(_PREFIX + "tokens", f"expected 1 to {MAX_TOKENS} tokens, got {len(texts)}")
-    pre = fields.text(file, _PREFIX + "pre")
-    types = _types(file, len(texts))
+    count = len(texts)
+    if not 1 <= count <= MAX_TOKENS:
+        raise WeightsError(_PREFIX + "tokens", f"expected 1 to {MAX_TOKENS} tokens, got {count}")
+    pre = fields.text(file, _PREFIX + "pre", family.pre)
+    types = _types(file, count)
+    add_bos = family.add_bos or (model == "gpt2" and pre in PRE_WITH_BOS)
     return Vocabulary(
         model=model,
         pre=pre,
         texts=texts,
         types=types,
-        scores=_scores(file, len(texts)),
-        merges=fields.strings(file, _PREFIX + "merges"),
-        bos=_token_id(file, "bos", len(texts)),
-        eos=_token_id(file, "eos", len(texts)),
-        unknown=_token_id(file, "unknown", len(texts)),
-        add_bos=fields.boolean(file, _PREFIX + "add_bos_token", default=pre in PRE_WITH_BOS),
+        scores=_scores(file, count),
+        merges=fields.strings(file, _PREFIX + "merges", None if family.merges else ()),
+        bos=_token_id(file, "bos", count, family.bos),
+        eos=_token_id(file, "eos", count, family.eos),
+        unknown=_token_id(file, "unknown", count, family.unknown),
+        add_bos=fields.boolean(file, _PREFIX + "add_bos_token", default=add_bos),
         add_eos=fields.boolean(file, _PREFIX + "add_eos_token", default=False),
-        add_space_prefix=fields.boolean(file, _PREFIX + "add_space_prefix", default=False),
-        token_bytes=_byte_level(texts, types),
+        add_space_prefix=fields.boolean(file, _PREFIX + "add_space_prefix", default=family.add_space_prefix),
+        token_bytes=_with_blanks(texts, types) if family.blanks else _byte_level(texts, types),
     )
 
 
 def end_ids(file: GgufFile, words: Vocabulary) -> frozenset[int]:
     """Ids that end an answer: EOS, the ids that the metadata names, and control tokens known by their spelling."""
-    named = {words.eos, *(_token_id(file, name, len(words.texts)) for name in ("eot", "eom"))}
+    named = {words.eos, *(_token_id(file, name, len(words.texts), -1) for name in ("eot", "eom"))}
     control = np.flatnonzero(words.types == CONTROL).tolist()
     spelled = {index for index in control if words.texts[index] in END_NAMES}
     return frozenset((named | spelled) - {-1})
@@ -124,9 +165,12 @@ def _scores(file: GgufFile, count: int) -> NDArray[np.float32]:
     return np.zeros(count, np.float32) if found is None else found.astype(np.float32)
 
 
-def _token_id(file: GgufFile, name: str, count: int) -> int:
+def _token_id(file: GgufFile, name: str, count: int, default: int) -> int:
+    """The id under a key; a default that the vocabulary lacks counts as none."""
     key = f"{_PREFIX}{name}_token_id"
-    return fields.integer(file, key, low=0, high=count - 1) if key in file.metadata else -1
+    if key not in file.metadata:
+        return default if default < count else -1
+    return fields.integer(file, key, low=0, high=count - 1)
 
 
 def byte_alphabet() -> dict[int, str]:
@@ -147,6 +191,19 @@ class _Alphabet(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         return "\uffff"
+
+
+def _with_blanks(texts: tuple[bytes, ...], types: NDArray[np.uint8]) -> tuple[bytes, ...]:
+    """What each id of a SentencePiece vocabulary spells: U+2581 is a space, <0x0A> a byte."""
+    blank = "\u2581".encode()
+    literal = np.isin(types, (CONTROL, USER_DEFINED, UNKNOWN))
+    spelled = [
+        text if as_is else text.replace(blank, b" ") for text, as_is in zip(texts, literal.tolist(), strict=True)
+    ]
+    for index in np.flatnonzero(types == BYTE).tolist():
+        if found := _BYTE_TEXT.fullmatch(texts[index]):
+            spelled[index] = bytes((int(found[1], 16),))
+    return tuple(spelled)
 
 
 def _byte_level(texts: tuple[bytes, ...], types: NDArray[np.uint8]) -> tuple[bytes, ...]:

@@ -37,6 +37,12 @@ def bpe_module(guest_engine):
 
 
 @pytest.fixture(scope="session")
+def spm_module(guest_engine):
+    """The committed SentencePiece guest."""
+    return wasmtime.Module(guest_engine, built("tokenizer", "spm").read_bytes())
+
+
+@pytest.fixture(scope="session")
 def standard_module(guest_engine):
     """The committed standard sampler."""
     return wasmtime.Module(guest_engine, built("sampler", "standard").read_bytes())
@@ -49,6 +55,16 @@ def load_tokenizer(guest_engine, bpe_module):
     def load(vocabulary: VocabularyColumns | bytes, piece: int = 1 << 20) -> TokenizerGuest:
         stream = vocabulary if isinstance(vocabulary, bytes) else vocabulary.stream()
         return TokenizerGuest(guest_engine, bpe_module, stream, piece)
+
+    return load
+
+
+@pytest.fixture
+def load_spm(guest_engine, spm_module):
+    """The same with the SentencePiece guest."""
+
+    def load(vocabulary: VocabularyColumns) -> TokenizerGuest:
+        return TokenizerGuest(guest_engine, spm_module, vocabulary.stream())
 
     return load
 
@@ -85,4 +101,4 @@ def unicode_header() -> Path:
 def unicode_runs(unicode_header) -> list[int]:
     """Code points at which a class begins."""
     body = unicode_header.read_text().split("= {")[1].split("}")[0]
-    return [int(value, 16) >> 2 for value in body.replace("\n", "").split(",") if value.strip()]
+    return [int(value, 16) >> 10 for value in body.replace("\n", "").split(",") if value.strip()]

@@ -19,7 +19,7 @@ FUEL = 20_000_000_000
 """Instructions of one call, far more than the slowest one here needs: a guest that loops for ever traps."""
 
 ADD_SPECIAL, PARSE_SPECIAL = 1, 2
-NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 
 _BYTES = [*range(33, 127), *range(161, 173), *range(174, 256)]
 _REST = [byte for byte in range(256) if byte not in _BYTES]
@@ -84,11 +84,13 @@ class VocabularyColumns:
     model: str = "gpt2"
     types: list[int] = field(default_factory=list)
     flags: tuple[int, int, int, int] = (0, -1, -1, -1)
+    scores: list[float] = field(default_factory=list)
 
     def stream(self) -> bytes:
         """The stream of sealhost.h."""
         types = self.types or [NORMAL] * len(self.texts)
-        tokens = struct.pack("<I", len(self.texts)) + bytes(types) + bytes(4 * len(self.texts))
+        scores = np.array(self.scores or [0] * len(self.texts), "<f4")
+        tokens = struct.pack("<I", len(self.texts)) + bytes(types) + scores.tobytes()
         parts = [self.model.encode(), self.pre.encode(), struct.pack("<Iiii", *self.flags)]
         parts += [tokens + texts_column(self.texts), struct.pack("<I", len(self.merges)) + texts_column(self.merges)]
         return b"".join(struct.pack("<II", tag, len(part)) + part for tag, part in enumerate(parts, 1))

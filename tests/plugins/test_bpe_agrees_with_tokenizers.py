@@ -4,63 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 from dataclasses import fields, replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from plugin_harness import CONTROL, NORMAL, PARSE_SPECIAL, VocabularyColumns
-from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
-
-GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-LLAMA = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-PATTERNS = {
-    "gpt-2": [GPT2],
-    "smollm": [r"\p{N}", GPT2],
-    "llama-bpe": [LLAMA],
-    "qwen2": [LLAMA.replace("{1,3}", "")],
-}
-
-PARTS = json.loads((Path(__file__).parent / "text_parts.json").read_text(encoding="utf-8"))
-"""White space of every kind, contractions, letters and digits of many scripts, combining marks, emoji with joiners, controls."""
-
-ALL_SCRIPTS = 0x3400
-"""Below it lie nearly all alphabets."""
-
-
-def random_text(chance: random.Random) -> str:
-    """Parts in any order, repeated, between characters of any script or plane."""
-    made = []
-    for _ in range(chance.randrange(1, 24)):
-        pick = chance.random()
-        if pick < 0.6:
-            made.append(chance.choice(PARTS) * chance.choice([1, 1, 1, 2, 3, 17]))
-        elif pick < 0.9:
-            made.append(chr(chance.randrange(ALL_SCRIPTS)))
-        else:
-            point = chance.randrange(0x110000)
-            made.append("" if 0xD800 <= point < 0xE000 else chr(point))
-    return "".join(made)
-
-
-def texts(count: int, seed: int) -> list[str]:
-    chance = random.Random(seed)
-    return [random_text(chance) for _ in range(count)]
+from publishers_rules import STEPS, WHOLE_PIECES
+from random_texts import texts
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
 
 
 def reference(columns: VocabularyColumns) -> Tokenizer:
     """The library, with every control token as a special one."""
     vocabulary = {text: token for token, text in enumerate(columns.texts)}
     merges = [tuple(merge.split(" ")) for merge in columns.merges]
-    # llama-bpe's publisher takes whole pieces that are tokens
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=columns.pre == "llama-bpe"))
-    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in PATTERNS[columns.pre]]
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*splits, byte_level])
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=columns.pre in WHOLE_PIECES))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(STEPS[columns.pre])
     control = [text for text, kind in zip(columns.texts, columns.types, strict=True) if kind == CONTROL]
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in control])
     return tokenizer
@@ -89,13 +48,13 @@ def trained_columns() -> VocabularyColumns:
     return VocabularyColumns([*words, "<|im_start|>", "<|im_end|>"], merges, types=types)
 
 
-@pytest.mark.parametrize("pre", PATTERNS)
+@pytest.mark.parametrize("pre", STEPS)
 def test_random_texts_agree_under_a_trained_vocabulary(load_tokenizer, trained_columns, pre):
     columns = replace(trained_columns, pre=pre)
     assert not disagreements(load_tokenizer(columns), reference(columns), texts(1000, 2))
 
 
-@pytest.mark.parametrize("pre", PATTERNS)
+@pytest.mark.parametrize("pre", STEPS)
 def test_characters_at_the_edges_of_classes_split_as_in_the_library(load_tokenizer, trained_columns, unicode_runs, pre):
     # each between letters, digits, a space and a line break: a wrong class moves a split
     columns = replace(trained_columns, pre=pre)
@@ -116,7 +75,7 @@ def test_the_goldens_prompts_give_the_goldens_ids(load_tokenizer, smollm2_column
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("pre", PATTERNS)
+@pytest.mark.parametrize("pre", STEPS)
 def test_random_texts_agree_under_the_demo_models_vocabulary(load_tokenizer, smollm2_columns, pre):
     columns = replace(smollm2_columns, pre=pre)
     assert not disagreements(load_tokenizer(columns), reference(columns), texts(2000, 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from dataclasses import replace
 
 import pytest
 import wasmtime
@@ -12,6 +13,7 @@ from plugin_harness import (
     CONTROL,
     NORMAL,
     PARSE_SPECIAL,
+    UNKNOWN,
     UNUSED,
     USER_DEFINED,
     GuestRefusedError,
@@ -19,6 +21,7 @@ from plugin_harness import (
     VocabularyColumns,
     spell,
 )
+from publishers_rules import ALIKE, STEPS
 
 BYTES = [spell(bytes([byte])) for byte in range(256)]
 WORDS = ["he", "ll", "hell", "hello", "Ġw", "Ġwo", "12", "aa", "aaaa"]
@@ -32,6 +35,14 @@ def small(pre="gpt-2", more=(), more_types=(), flags=(0, BOS, EOS, -1), **change
     texts = [*BYTES, *WORDS, *SPECIALS, *more]
     types = [NORMAL] * len(BYTES + WORDS) + [CONTROL] * len(SPECIALS) + list(more_types)
     return VocabularyColumns(texts, MERGES, pre, types=types, flags=flags, **changes)
+
+
+def every_split(text, pre):
+    """Every part of the text is a token and every way to split it a merge: only the rule keeps pieces apart."""
+    raw = text.encode()
+    subs = sorted({raw[i:j] for j in range(len(raw) + 1) for i in range(j - 1)})
+    merges = [f"{spell(sub[:k])} {spell(sub[k:])}" for sub in subs for k in range(1, len(sub))]
+    return VocabularyColumns([*BYTES, *map(spell, subs)], merges, pre)
 
 
 def test_merges_go_by_rank_and_from_the_left(load_tokenizer):
@@ -60,22 +71,25 @@ def test_the_stream_may_come_in_pieces_of_any_size(load_tokenizer, piece):
         ("qwen2", "!!\r\n?? a", ["!!\r\n", "??", " a"]),
         ("gpt-2", "###\n\n\nx \u3000", ["###", "\n\n", "\n", "x", " \u3000"]),
         ("smollm", "a  1b", ["a", "  ", "1", "b"]),
+        ("qwen35", "a\u0301b !\u0301 12", ["a\u0301b", " !", "\u0301", " ", "1", "2"]),
+        ("tekken", "HELLOworld McX 12/\n!/\nx", ["HELLOworld", " Mc", "X", " ", "1", "2", "/\n", "!/\n", "x"]),
+        ("gpt-4o", "It's DON'Ts 1234", ["It's", " DON'T", "s", " ", "123", "4"]),
+        ("deepseek-llm", "ab\n 12 \u5b57x,  ", ["ab", "\n", " ", "1", "2", " ", "\u5b57", "x", ",", "  "]),
+        ("deepseek-coder", "ab $1,\u5b57 ", ["ab", " $", "1", ",", "\u5b57", " "]),
+        ("falcon", "a+b 12345!!", ["a", "+", "b", " ", "123", "45", "!!"]),
+        ("default", "a+b 12345`!", ["a", "+", "b", " ", "123", "45", "`", "!"]),
     ],
 )
 def test_each_rule_splits_as_its_publisher_does(load_tokenizer, pre, text, pieces):
-    # every substring of the text is a token and every way to split it a merge: only splits keep pieces apart
-    raw = text.encode()
-    subs = sorted({raw[i:j] for j in range(len(raw) + 1) for i in range(j - 1)})
-    words = [spell(sub) for sub in subs]
-    merges = [f"{spell(sub[:k])} {spell(sub[k:])}" for sub in subs for k in range(1, len(sub))]
-    guest = load_tokenizer(VocabularyColumns([*BYTES, *words], merges, pre))
+    guest = load_tokenizer(every_split(text, pre))
     assert [guest.token_bytes(token, 1)[0].decode() for token in guest.encode(text)] == pieces
 
 
-@pytest.mark.parametrize("name", ["llama3", "llama-v3"])
-def test_other_spellings_of_a_rule_mean_the_same(load_tokenizer, name):
-    text = "it's 12345 IT'S\n\n x"
-    assert load_tokenizer(small(name)).encode(text) == load_tokenizer(small("llama-bpe")).encode(text)
+@pytest.mark.parametrize(("rule", "name"), [(rule, name) for rule, names in ALIKE.items() for name in names])
+def test_other_names_of_a_rule_mean_the_same(load_tokenizer, rule, name):
+    text = "it's 12345 IT'S\n\n x  y\u00bd"
+    every = every_split(text, rule)
+    assert load_tokenizer(replace(every, pre=name)).encode(text) == load_tokenizer(every).encode(text)
 
 
 def test_llama_bpe_takes_a_piece_that_is_a_token_without_merging(load_tokenizer):
@@ -98,6 +112,14 @@ def test_user_defined_tokens_match_with_and_without_parse_special(load_tokenizer
     for flags in (0, PARSE_SPECIAL):
         assert guest.encode("a<tool>é", flags) == [ord("a"), tool, accent]
     assert guest.token_bytes(tool, 2) == [b"<tool>", "é".encode()]
+
+
+def test_unknown_tokens_that_are_spelled_count_as_special_ones(load_tokenizer):
+    guest = load_tokenizer(small(more=("<unk>",), more_types=(UNKNOWN,)))
+    unknown, text = IM_END + 1, "Hey how are<s>you?<unk> <unk>"
+    ids = guest.encode(text, PARSE_SPECIAL)
+    assert (ids.count(BOS), ids.count(unknown)) == (1, 2)
+    assert not {BOS, unknown} & set(guest.encode(text))
 
 
 def test_the_longest_special_token_at_a_place_wins(load_tokenizer):
@@ -146,7 +168,9 @@ def test_bos_and_eos_are_added_exactly_once_and_never_stripped(load_tokenizer, b
 @pytest.mark.parametrize(
     ("changes", "key", "value"),
     [
-        ({"pre": "deepseek-llm"}, "tokenizer.ggml.pre", "deepseek-llm"),
+        ({"pre": "deepseek-v9"}, "tokenizer.ggml.pre", "deepseek-v9"),
+        ({"pre": "gpt"}, "tokenizer.ggml.pre", "gpt"),
+        ({"pre": "gemma4"}, "tokenizer.ggml.pre", "gemma4"),
         ({"pre": ""}, "tokenizer.ggml.pre", "''"),
         ({"model": "llama"}, "tokenizer.ggml.model", "llama"),
     ],
@@ -165,7 +189,7 @@ def test_bytes_that_the_vocabulary_lacks_are_left_out_as_in_the_reference(load_t
     assert len(load_tokenizer(lacking).encode("a\x04b")) == 2
 
 
-@pytest.mark.parametrize("pre", ["gpt-2", "smollm", "llama-bpe", "qwen2"])
+@pytest.mark.parametrize("pre", STEPS)
 def test_broken_utf8_becomes_single_bytes_and_never_traps(load_tokenizer, pre):
     guest = load_tokenizer(small(pre))
     for raw in (
@@ -209,7 +233,7 @@ def test_no_text_of_one_call_shows_in_the_next(load_tokenizer):
 
 
 @pytest.mark.parametrize("unit", ["a", "-", "_", "字", " ", "\n", "'", "<|im_", "hello world "])
-@pytest.mark.parametrize("pre", ["smollm", "llama-bpe"])
+@pytest.mark.parametrize("pre", ["smollm", "llama-bpe", "tekken", "deepseek-llm", "falcon"])
 def test_cost_grows_about_linearly_with_the_text(load_tokenizer, pre, unit):
     # fuel counts instructions: the same on every machine, however busy
     guest = load_tokenizer(small(pre))
@@ -217,12 +241,12 @@ def test_cost_grows_about_linearly_with_the_text(load_tokenizer, pre, unit):
     for size in (10_000, 20_000, 40_000, 80_000):
         guest.encode(unit * (size // len(unit.encode())))
         costs.append(guest.spent)
-    assert all(later < 2.6 * earlier for earlier, later in itertools.pairwise(costs)), costs
+    assert all(later < 2.3 * earlier for earlier, later in itertools.pairwise(costs)), costs
 
 
 def test_a_large_vocabulary_fits(load_tokenizer):
-    # as large as the largest in use: 262,144 tokens of 22 bytes and 300,000 merges
-    count, merges = 262_144, 300_000
+    # as large as the largest in use: 262,144 tokens of 22 bytes and 515,000 merges
+    count, merges = 262_144, 515_000
     texts = [*BYTES, *(f"{i:06d}" + "x" * 16 for i in range(count - 256))]
     stream = VocabularyColumns(texts, [f"{i % 10} {spell(struct.pack('<I', i)[:3])}" for i in range(merges)]).stream()
     guest = load_tokenizer(stream)
@@ -233,7 +257,7 @@ def test_a_large_vocabulary_fits(load_tokenizer):
 
 def test_a_vocabulary_that_does_not_fit_is_a_capacity_error(load_tokenizer):
     with pytest.raises(GuestRefusedError) as refusal:
-        load_tokenizer(VocabularyColumns([f"{i:07d}" + "x" * 57 for i in range(1_000_000)], []))
+        load_tokenizer(VocabularyColumns([f"{i:07d}" + "x" * 77 for i in range(1_000_000)], []))
     assert refusal.value.args[0] == -0x40000004
 
 
@@ -241,4 +265,4 @@ def test_the_module_imports_nothing_and_its_memory_is_fixed(bpe_module):
     assert not list(bpe_module.imports)
     memory = next(export.type for export in bpe_module.exports if export.name == "memory")
     assert isinstance(memory, wasmtime.MemoryType)
-    assert (memory.limits.min, memory.limits.max) == (1024, 1024)
+    assert (memory.limits.min, memory.limits.max) == (1536, 1536)

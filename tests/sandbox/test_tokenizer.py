@@ -216,6 +216,9 @@ ANSWERS = {
     "other bytes": (b"ab", ids(97, 97), False, False, {}, False),
     "too few bytes": (b"ab", ids(97), False, False, {}, False),
     "too many bytes": (b"ab", ids(97, 98, 99), False, False, {}, False),
+    "a space for U+2581 in SentencePiece": (b"a\xe2\x96\x81b", ids(97, 32, 98), False, False, {"model": "llama"}, True),
+    "U+2581 left out in SentencePiece": (b"a\xe2\x96\x81b", ids(97, 98), False, False, {"model": "llama"}, False),
+    "a space for U+2581 elsewhere": (b"a\xe2\x96\x81b", ids(97, 32, 98), False, False, {}, False),
 }  # fmt: skip
 
 

@@ -1,6 +1,14 @@
-#include "merge.h"
-
+/* Byte-pair merging of one piece of text.
+ *
+ * The best-ranked pair merges first, the leftmost among equals, until no neighbours merge. A heap of
+ * (rank, place) makes that O(n log n) for a piece of n bytes: 16 n bytes of symbols and 16 n of heap.
+ */
 #include "arena.h"
+#include "guest.h"
+#include "heap.h"
+#include "pairs.h"
+#include "rules.h"
+#include "utf8.h"
 
 #define NOWHERE 0xFFFFFFFFu
 
@@ -10,87 +18,70 @@ struct symbol {
     uint32_t rank;           /* at which this symbol and the next one merge; NO_RANK: never, or merged away */
 };
 
-/* A min-heap of rank << 32 | place. An entry whose rank is no longer its symbol's is stale and skipped.
- * It starts with at most n - 1 entries; each merge takes one and adds at most two: never above 2 n. */
-struct heap {
-    uint64_t *entries;
-    uint32_t count;
-};
-
-static void heap_push(struct heap *heap, uint64_t entry) {
-    uint32_t at = heap->count++;
-    while (at) {
-        uint32_t parent = (at - 1) / 2;
-        if (heap->entries[parent] <= entry)
-            break;
-        heap->entries[at] = heap->entries[parent];
-        at = parent;
-    }
-    heap->entries[at] = entry;
-}
-
-static uint64_t heap_pop(struct heap *heap) {
-    uint64_t top = heap->entries[0], last = heap->entries[--heap->count];
-    uint32_t at = 0;
-    for (uint32_t child = 1; child < heap->count; child = 2 * at + 1) {
-        if (child + 1 < heap->count && heap->entries[child + 1] < heap->entries[child])
-            child++;
-        if (last <= heap->entries[child])
-            break;
-        heap->entries[at] = heap->entries[child];
-        at = child;
-    }
-    heap->entries[at] = last;
-    return top;
-}
-
 /* Looks up how the symbol at `place` merges with its next one, and queues it. */
-static void rank_pair(const struct tables *tables, struct symbol *symbols, struct heap *heap, uint32_t place) {
+static void rank_pair(struct symbol *symbols, struct heap *heap, uint32_t place) {
     struct symbol *symbol = &symbols[place];
-    symbol->rank =
-        symbol->next == NOWHERE ? NO_RANK : tables_rank(tables, symbol->id, symbols[symbol->next].id);
+    symbol->rank = symbol->next == NOWHERE ? NO_RANK : pairs_rank(symbol->id, symbols[symbol->next].id);
     if (symbol->rank != NO_RANK)
         heap_push(heap, (uint64_t)symbol->rank << 32 | place);
 }
 
-/* One symbol for each byte that the vocabulary has; returns their number. */
-static uint32_t spell(const struct tables *tables, const uint8_t *bytes, uint32_t length, struct symbol *symbols) {
+static uint32_t append(struct symbol *symbols, uint32_t count, uint32_t id) {
+    if (id == NO_ID)
+        return count;
+    symbols[count] = (struct symbol){id, count ? count - 1 : NOWHERE, count + 1, NO_RANK};
+    return count + 1;
+}
+
+/* One symbol for each character that the vocabulary has, else one for each of its bytes that it has. */
+static uint32_t spell_characters(const uint8_t *at, const uint8_t *end, struct symbol *symbols) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < length; i++) {
-        uint32_t id = tables->byte_ids[bytes[i]];
-        if (id == NO_ID)
-            continue;
-        symbols[count] = (struct symbol){id, count ? count - 1 : NOWHERE, count + 1, NO_RANK};
-        count++;
+    for (uint32_t length; at < end; at += length) {
+        length = utf8_at(at, end).length;
+        uint32_t id = tokens_find(&vocabulary.tokens, at, length);
+        if (id != NO_ID)
+            count = append(symbols, count, id);
+        for (uint32_t i = 0; id == NO_ID && i < length; i++)
+            count = append(symbols, count, vocabulary.tokens.byte_ids[at[i]]);
     }
+    return count;
+}
+
+/* The symbols that merging starts from; returns their number. Bytes that the vocabulary lacks are left out. */
+static uint32_t spell(const uint8_t *bytes, uint32_t length, struct symbol *symbols) {
+    uint32_t count = 0;
+    if (vocabulary.spelling == SPELLS_BLANKS)
+        count = spell_characters(bytes, bytes + length, symbols);
+    else
+        for (uint32_t i = 0; i < length; i++)
+            count = append(symbols, count, vocabulary.tokens.byte_ids[bytes[i]]);
     if (count)
         symbols[count - 1].next = NOWHERE;
     return count;
 }
 
-static void merge_at(const struct tables *tables, struct symbol *symbols, struct heap *heap, uint32_t place) {
+static void merge_at(struct symbol *symbols, struct heap *heap, uint32_t place) {
     struct symbol *symbol = &symbols[place], *gone = &symbols[symbol->next];
-    symbol->id = tables->merged[symbol->rank];
+    symbol->id = pairs_merged(symbol->rank);
     symbol->next = gone->next;
     gone->rank = NO_RANK;
     if (symbol->next != NOWHERE)
         symbols[symbol->next].previous = place;
-    rank_pair(tables, symbols, heap, place);
+    rank_pair(symbols, heap, place);
     if (symbol->previous != NOWHERE)
-        rank_pair(tables, symbols, heap, symbol->previous);
+        rank_pair(symbols, heap, symbol->previous);
 }
 
 static int32_t merge_in(
-    const struct tables *tables, const uint8_t *bytes, uint32_t length, uint32_t *ids, struct symbol *symbols,
-    struct heap *heap) {
-    uint32_t count = spell(tables, bytes, length, symbols);
+    const uint8_t *bytes, uint32_t length, uint32_t *ids, struct symbol *symbols, struct heap *heap) {
+    uint32_t count = spell(bytes, length, symbols);
     for (uint32_t place = 0; place < count; place++)
-        rank_pair(tables, symbols, heap, place);
+        rank_pair(symbols, heap, place);
     while (heap->count) {
         uint64_t entry = heap_pop(heap);
         uint32_t place = (uint32_t)entry;
         if (symbols[place].rank == (uint32_t)(entry >> 32))
-            merge_at(tables, symbols, heap, place);
+            merge_at(symbols, heap, place);
     }
     int32_t written = 0;
     for (uint32_t place = count ? 0 : NOWHERE; place != NOWHERE; place = symbols[place].next)
@@ -98,11 +89,16 @@ static int32_t merge_in(
     return written;
 }
 
-int32_t merge_piece(const struct tables *tables, const uint8_t *bytes, uint32_t length, uint32_t *ids) {
+int32_t guest_merge(const uint8_t *piece, uint32_t length, uint32_t *ids) {
+    if (rules_take_whole(piece, length)) {
+        ids[0] = tokens_find(&vocabulary.tokens, piece, length);
+        if (ids[0] != NO_ID)
+            return 1;
+    }
     uint32_t mark = arena_mark();
     struct symbol *symbols = arena_take(length, sizeof *symbols);
     struct heap heap = {arena_take(2 * (uint64_t)length, sizeof *heap.entries), 0};
-    int32_t written = symbols && heap.entries ? merge_in(tables, bytes, length, ids, symbols, &heap) : -1;
+    int32_t written = symbols && heap.entries ? merge_in(piece, length, ids, symbols, &heap) : -1;
     arena_release(mark);
     return written;
 }

@@ -65,7 +65,7 @@ def test_an_answer_ends_with_eos_named_ids_and_control_tokens_known_by_name(tiny
     ("changes", "key", "words"),
     [
         ({"model": None}, "model", "missing"),
-        ({"model": (STRING, "llama")}, "model", "gpt2; got llama"),
+        ({"model": (STRING, "bert")}, "model", "gpt2, gemma4, llama; got bert"),
         ({"model": (U32, 1)}, "model", "expected a string, got a UINT32"),
         ({"pre": None}, "pre", "missing"),
         ({"tokens": None}, "tokens", "missing"),
@@ -93,6 +93,68 @@ def test_a_bad_key_is_refused_by_name(tiny_llama, changes, key, words):
         words_of(plan)
     assert f"E_GGUF {KEY}{key}:" in str(caught.value)
     assert words in str(caught.value)
+
+
+BLANK = "\u2581"
+
+
+def spm_plan(plan, model="llama", **changes):
+    """A file with a SentencePiece vocabulary."""
+    texts = ["<unk>", "<s>", "</s>", "<0x0A>", "<0xfF>", f"{BLANK}a", f"b{BLANK}", f"<|t{BLANK}|>"]
+    keys = {
+        "model": (STRING, model),
+        "pre": None,
+        "tokens": (ARRAY, (STRING, [text.encode() for text in texts])),
+        "token_type": (ARRAY, (I32, [2, 3, 3, 6, 6, 1, 5, 4])),
+        "scores": (ARRAY, (F32, [0.0] * 5 + [-1.0, -2.0, 0.0])),
+        "merges": None,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        **changes,
+    }
+    return plan({KEY + name: change for name, change in keys.items()})
+
+
+def test_a_sentencepiece_vocabulary_spells_spaces_and_bytes_its_own_way(tiny_llama):
+    _, words = words_of(spm_plan(tiny_llama))
+    assert words.token_bytes == (b"<unk>", b"<s>", b"</s>", b"\n", b"\xff", b" a", b"b ", f"<|t{BLANK}|>".encode())
+    assert words.scores.tolist()[5:7] == [-1.0, -2.0]
+
+
+def test_a_sentencepiece_file_that_says_nothing_begins_with_bos_and_a_space(tiny_llama):
+    _, words = words_of(spm_plan(tiny_llama))
+    assert (words.pre, words.merges) == ("default", ())
+    assert (words.bos, words.eos, words.unknown) == (1, 2, 0)
+    assert (words.add_bos, words.add_eos, words.add_space_prefix) == (True, False, True)
+    said = {
+        "add_bos_token": (BOOL, 0),
+        "add_eos_token": (BOOL, 1),
+        "add_space_prefix": (BOOL, 0),
+        "bos_token_id": (U32, 5),
+    }
+    _, words = words_of(spm_plan(tiny_llama, **said))
+    assert (words.bos, words.add_bos, words.add_eos, words.add_space_prefix) == (5, False, True, False)
+
+
+def test_a_byte_token_that_spells_none_keeps_its_text(tiny_llama):
+    texts = [b"<0x0A>", b"<0x0>", b"<0xGG>", b"0x0A", b"<0x0A> ", b"a", b"b", b"c"]
+    _, words = words_of(spm_plan(tiny_llama, tokens=(ARRAY, (STRING, texts)), token_type=(ARRAY, (I32, [6] * 8))))
+    assert words.token_bytes == (b"\n", *texts[1:])
+
+
+def test_gemma_4_merges_by_rank_over_the_same_spelling(tiny_llama):
+    _, words = words_of(spm_plan(tiny_llama, "gemma4", merges=(ARRAY, (STRING, [b"a b"]))))
+    assert (words.pre, words.merges, words.add_bos, words.bos) == ("gemma4", (b"a b",), True, -1)
+    assert words.token_bytes[5] == b" a"
+    assert not words.add_space_prefix
+    with pytest.raises(WeightsError, match="merges"):
+        words_of(spm_plan(tiny_llama, "gemma4"))
+
+
+def test_default_ids_that_a_small_vocabulary_lacks_are_none(tiny_llama):
+    plan = spm_plan(tiny_llama, tokens=(ARRAY, (STRING, [b"a", b"b"])), token_type=None, scores=None)
+    _, words = words_of(plan)
+    assert (words.bos, words.eos, words.unknown) == (1, -1, 0)
 
 
 @pytest.mark.model

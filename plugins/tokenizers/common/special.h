@@ -1,4 +1,4 @@
-/* Tokens that are spelled in the text as they stand: control and user-defined ones, in a trie.
+/* Tokens that are spelled in the text as they stand: control, unknown and user-defined ones, in a trie.
  *
  * At each place the longest match wins; the scan goes from left to right and never overlaps.
  */
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "tables.h"
+#include "tokens.h"
 
 /* Adds the bytes of an id; empty ones are ignored. 0 when the arena is full. */
 int special_add(const struct tokens *tokens, uint32_t id);
@@ -19,7 +19,7 @@ struct special_match {
     uint32_t id;
 };
 
-/* The first match in [at, end). Control tokens count only if `control` is set. */
+/* The first match in [at, end). Control and unknown tokens count only if `control` is set. */
 struct special_match special_find(const struct tokens *tokens, const uint8_t *at, const uint8_t *end, int control);
 
 #endif

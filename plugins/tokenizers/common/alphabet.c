@@ -1,6 +1,6 @@
 #include "alphabet.h"
 
-#include "unicode.h"
+#include "utf8.h"
 
 /* The byte that a code point stands for, -1: none. */
 static int32_t byte_of(uint32_t point) {
@@ -16,7 +16,7 @@ int32_t alphabet_length(const uint8_t *from, uint32_t length) {
     const uint8_t *end = from + length;
     int32_t bytes = 0;
     for (; from < end; bytes++) {
-        struct character next = character_at(from, end);
+        struct utf8 next = utf8_at(from, end);
         if (byte_of(next.point) < 0)
             return -1;
         from += next.length;
@@ -27,7 +27,7 @@ int32_t alphabet_length(const uint8_t *from, uint32_t length) {
 void alphabet_decode(uint8_t *to, const uint8_t *from, uint32_t length) {
     const uint8_t *end = from + length;
     while (from < end) {
-        struct character next = character_at(from, end);
+        struct utf8 next = utf8_at(from, end);
         from += next.length;
         *to++ = (uint8_t)byte_of(next.point);
     }

@@ -53,7 +53,7 @@ static struct special_match match_at(const struct tokens *tokens, const uint8_t 
     struct special_match best = {at, 0, NO_ID};
     const struct node *node = roots[*at];
     for (const uint8_t *next = at + 1; node; next++) {
-        if (node->id && (control || tokens->types[node->id - 1] != SEALHOST_TYPE_CONTROL)) {
+        if (node->id && (control || tokens->types[node->id - 1] == SEALHOST_TYPE_USER_DEFINED)) {
             best.end = next;
             best.id = node->id - 1;
         }

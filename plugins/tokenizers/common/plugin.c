@@ -1,18 +1,14 @@
-/* The exports of the byte-level BPE tokenizer: sealhost.h's tokenizer, README.md clauses 3.x and 4.x. */
+/* The exports of a tokenizer: sealhost.h's tokenizer, clauses 3.x and 4.x of plugins/README.md. */
 #define SEALHOST_ERROR_AREA
 #include "arena.h"
 #include "encode.h"
+#include "input.h"
 #include "sealhost_guest.h"
 #include "vocabulary.h"
 
-/* One call encodes at most this many bytes of text: above 200,000 tokens of prose. */
-#define INPUT_BYTES (1u << 20)
-#define OUTPUT_IDS ENCODE_MOST(INPUT_BYTES)
-
 static uint8_t input[INPUT_BYTES] __attribute__((aligned(8)));
-static uint32_t output[OUTPUT_IDS] __attribute__((aligned(8)));
+static uint32_t output[ENCODE_MOST(INPUT_BYTES)] __attribute__((aligned(8)));
 static struct sealhost_tokenizer_layout published;
-static struct vocabulary vocabulary;
 
 enum state { LOADING, READY, REFUSED };
 static enum state state;
@@ -52,7 +48,7 @@ SEALHOST_EXPORT(load) int32_t load(uint32_t length, uint32_t final) {
     int32_t status = take_piece(length);
     received += length;
     if (!status && final)
-        status = vocabulary_read(&vocabulary, arena, received);
+        status = vocabulary_read(arena, received);
     if (status)
         state = REFUSED;
     else if (final)
@@ -67,7 +63,7 @@ SEALHOST_EXPORT(encode) int32_t encode(uint32_t length, uint32_t flags) {
         return fail(SEALHOST_ERROR_INPUT, "encode: the text is longer than the input area");
     if (flags & ~(uint32_t)(SEALHOST_ADD_SPECIAL | SEALHOST_PARSE_SPECIAL))
         return fail(SEALHOST_ERROR_UNSUPPORTED, "encode: unknown flags");
-    int32_t count = encode_text(&vocabulary, input, length, flags, output);
+    int32_t count = encode_text(input, length, flags, output);
     return count < 0 ? fail(SEALHOST_ERROR_CAPACITY, "encode: a piece of the text is too long to merge") : count;
 }
 
@@ -77,7 +73,7 @@ static uint32_t given_length(const struct tokens *tokens, uint32_t id) {
 }
 
 SEALHOST_EXPORT(token_bytes) int32_t token_bytes(uint32_t first, uint32_t count) {
-    const struct tokens *tokens = &vocabulary.tables.tokens;
+    const struct tokens *tokens = &vocabulary.tokens;
     if (state != READY || first > tokens->count || count > tokens->count - first)
         return fail(SEALHOST_ERROR_INPUT, "token_bytes: the ids are not in the vocabulary");
     uint64_t needed = (uint64_t)count * 4;
