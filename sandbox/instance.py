@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from .snapshot import Runs
 
 
+_SHOWN = (60, 80)
+"""Characters of a guest's own words that an error shows, from both ends; an error is one line."""
+
 _STATUS_NAMES = {int(s): s.name for s in abi.Status}
 
 
@@ -186,7 +189,7 @@ class Instance:
         text = self.memory.read(error_at, error_capacity).split(b"\0", 1)[0].decode(errors="replace")
         known = _STATUS_NAMES.get(status, f"status {status:#x}")
         kind: GuestErrorKind = "empty" if status == abi.Status.ERROR_EMPTY else "error"
-        said = f': "{text}"' if text else ""
+        said = f': "{_shortened(text)}"' if text else ""
         return GuestError(
             self._program.plugin, kind, f"{name} answered {known}{said}", "change the request, or the plugin"
         )
@@ -254,6 +257,11 @@ class Instance:
         self.fail("one that trapped")
         what = code.name.lower().replace("_", " ") if code is not None else _one_line(trap)
         return GuestError(self._program.plugin, "trap", f"{name} trapped: {what}")
+
+
+def _shortened(text: str) -> str:
+    """The beginning and the end of a long text: a sentence says first what was expected, and last what was got."""
+    return text if len(text) <= sum(_SHOWN) else f"{text[: _SHOWN[0]]}…{text[-_SHOWN[1] :]}"
 
 
 def _one_line(error: Exception) -> str:

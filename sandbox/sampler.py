@@ -6,7 +6,7 @@ with sampler.session(SamplingParams(temperature=0.7, seed=1), prompt_ids, choice
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from .config_schema import WHERE, bad_config, serialised
 from .errors import SandboxError
 from .instance import Instance
 from .layout import LayoutError, SamplerLayout
-from .one_choice import OneChoice
 from .record import PluginRecord
 from .session import Guest, SamplerSession, Terms
 
@@ -124,40 +123,21 @@ class SamplerPlugin:
         self._schema.check(config)
         return raw
 
-    @overload
     def session(
-        self, params: SamplingParams, prompt_ids: Sequence[int], *, choice: int, config: bytes = ...
-    ) -> OneChoice: ...
-
-    @overload
-    def session(
-        self, params: SamplingParams, prompt_ids: Sequence[int], *, choices: Sequence[int] = ..., config: bytes = ...
-    ) -> SamplerSession: ...
-
-    def session(
-        self,
-        params: SamplingParams,
-        prompt_ids: Sequence[int],
-        *,
-        choices: Sequence[int] = (0,),
-        choice: int | None = None,
-        config: bytes = b"",
-    ) -> SamplerSession | OneChoice:
+        self, params: SamplingParams, prompt_ids: Sequence[int], *, choices: Sequence[int] = (0,), config: bytes = b""
+    ) -> SamplerSession:
         """Starts a fresh instance for one request.
 
         Args:
             params: Of the request.
             prompt_ids: The prompt.
             choices: Which choice each slot serves, at least one and at most `max_rows`; part of the randomness.
-            choice: The only one, for callers that know of no slots.
             config: Bytes for the guest: what `config_bytes` made.
 
         Raises:
             SandboxError: When an id is out of range or something exceeds the guest's capacity.
             GuestError: When no instance can be started, the plugin is quarantined, or it has no place left.
         """
-        if choice is not None:
-            return OneChoice(self.session(params, prompt_ids, choices=(choice,), config=config))
         prompt = self._checked_history(prompt_ids)
         if not 1 <= len(choices) <= self.max_rows:
             problem = f"expected 1 to {self.max_rows} choices in a session, got {len(choices)}"

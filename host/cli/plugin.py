@@ -20,12 +20,14 @@ from cyclopts import App, Parameter
 from ...signing import Code, SealError
 from ..errors import UsageError
 from .facts import answering, print_facts, say
+from .plugin_folder import read_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...sandbox import Vocabulary
     from .plugin_bench import Measured
+    from .plugin_rows import Config
     from .plugin_trial import Trial
 
 app = App(name="plugin", help="Make, build, check, test, measure and pack a tokenizer or sampler.")
@@ -123,24 +125,24 @@ def try_out(
     *,
     seed: int = 0,
     rounds: int = 300,
-    config: str = "",
+    config: Path | None = None,
     model: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Try a built plugin: golden cases, edge cases, reset, replay, random input.
+    """Try a built plugin: golden cases, edge cases, reset, replay, slots, random input.
 
     Args:
         folder: The plugin's folder.
         seed: Of everything random.
         rounds: Random rows or texts to try.
-        config: Configuration that a sampler gets in every trial.
+        config: File with a JSON object: the sampler's configuration in every trial.
         model: GGUF file whose vocabulary a tokenizer is loaded with. [default: a small one]
         json: Print one JSON object.
     """
     with answering(as_json=json):
         _require_range("--rounds", rounds)
         _require_range("--seed", seed, least=0)
-        trials = _tried(folder, seed=seed, rounds=rounds, config=config.encode(), model=model)
+        trials = _tried(folder, seed=seed, rounds=rounds, config=read_config(config), model=model)
     failed = [trial for trial in trials if trial.verdict == "failed"]
     if json:
         rows = [{field: getattr(trial, field) for field in trial.__slots__} for trial in trials]
@@ -153,12 +155,21 @@ def try_out(
 
 
 @app.command
-def bench(folder: Path = Path(), /, *, repeats: int = 100, model: Path | None = None, json: Json = False) -> None:
+def bench(
+    folder: Path = Path(),
+    /,
+    *,
+    repeats: int = 100,
+    config: Path | None = None,
+    model: Path | None = None,
+    json: Json = False,
+) -> None:
     """Measure a built plugin: time and fuel of its calls, its memory, against its limits.
 
     Args:
         folder: The plugin's folder.
         repeats: Most calls of each kind; a slow one is called less often.
+        config: File with a JSON object: the sampler's configuration.
         model: GGUF file whose vocabulary a tokenizer is loaded with. [default: a small one]
         json: Print one JSON object.
     """
@@ -168,7 +179,7 @@ def bench(folder: Path = Path(), /, *, repeats: int = 100, model: Path | None = 
     with answering(as_json=json):
         _require_range("--repeats", repeats)
         plugin = AuthoredPlugin.read(folder)
-        found = bench_plugin(plugin, _vocabulary(model), repeats)
+        found = bench_plugin(plugin, _vocabulary(model), repeats, read_config(config))
         if json:
             print_facts({"name": plugin.name, "role": plugin.role, **found.facts()}, as_json=True)
             return
@@ -227,7 +238,7 @@ def _vocabulary(model: Path | None) -> Vocabulary:
     return trial_vocabulary() if model is None else model_vocabulary(model)
 
 
-def _tried(folder: Path, *, seed: int, rounds: int, config: bytes, model: Path | None) -> list[Trial]:
+def _tried(folder: Path, *, seed: int, rounds: int, config: Config, model: Path | None) -> list[Trial]:
     from ...sandbox import OperatorLimits, Sandbox  # noqa: PLC0415 — brings wasmtime (clause 6.5)
     from .plugin_folder import AuthoredPlugin  # noqa: PLC0415
     from .plugin_sampler_trials import sampler_trials  # noqa: PLC0415

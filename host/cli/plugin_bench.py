@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ...sandbox import Limits, SamplerPlugin, TokenizerPlugin, Vocabulary
     from .plugin_folder import AuthoredPlugin
+    from .plugin_rows import Config
 
 VOCABULARIES = (4_096, 49_152, 262_144)
 """Logits of a row: a toy, SmolLM2, Gemma 3."""
@@ -90,13 +91,14 @@ class Bench:
         return {"measured": lines, **sizes, "module_bytes": self.module_bytes}
 
 
-def bench_plugin(plugin: AuthoredPlugin, vocabulary: Vocabulary, repeats: int) -> Bench:
+def bench_plugin(plugin: AuthoredPlugin, vocabulary: Vocabulary, repeats: int, config: Config = None) -> Bench:
     """Measures a plugin.
 
     Args:
         plugin: What is measured.
         vocabulary: What a tokenizer is loaded with.
         repeats: Most calls of each kind.
+        config: Of a sampler; None: none.
 
     Raises:
         SealhostError: When it is not admitted, or a call fails.
@@ -108,7 +110,7 @@ def bench_plugin(plugin: AuthoredPlugin, vocabulary: Vocabulary, repeats: int) -
 
     with Sandbox(use_cache=False) as plain, Sandbox(meter=meter) as metered:
         if plugin.role == "sampler":
-            limits, lines = _sampler(plugin, plain, metered, fuel, repeats)
+            limits, lines = _sampler(plugin, plain, metered, fuel, (repeats, config))
         else:
             limits, lines = _tokenizer(plugin, plain, metered, fuel, vocabulary, repeats)
     memory = parse(plugin.wasm).memories[0].minimum * WASM_PAGE
@@ -116,44 +118,49 @@ def bench_plugin(plugin: AuthoredPlugin, vocabulary: Vocabulary, repeats: int) -
 
 
 def _sampler(
-    plugin: AuthoredPlugin, plain: Sandbox, metered: Sandbox, fuel: list[tuple[str, int]], repeats: int
+    plugin: AuthoredPlugin, plain: Sandbox, metered: Sandbox, fuel: list[tuple[str, int]], how: tuple[int, Config]
 ) -> tuple[Limits, list[Measured]]:
+    repeats, config = how
     began = time.perf_counter()
     first = plain.load_sampler(plugin, 1)
     lines = [_once("admission, compilation and init", time.perf_counter() - began)]
+    raw = first.config_bytes(config)
     with Sandbox() as cached:  # from here on as a host with a warm cache does it
         cached.load_sampler(plugin, 1)
         sizes = [size for size in VOCABULARIES if size <= first.vocab_capacity] or [first.vocab_capacity]
         sampler = cached.load_sampler(plugin, sizes[-1])
-        lines.append(_timed("new session", repeats, lambda: sampler.session(SamplingParams(), [1]).close()))
+        lines.append(_timed("new session", repeats, lambda: sampler.session(SamplingParams(), [1], config=raw).close()))
         for size in sizes:
             fast, slow = cached.load_sampler(plugin, size), metered.load_sampler(plugin, size)
-            lines += [_step(name, params, fast, slow, fuel, repeats) for name, params in REQUESTS.items()]
+            lines += [_step(Asked(name, params, raw), fast, slow, fuel, repeats) for name, params in REQUESTS.items()]
     return first.limits, lines
 
 
+class Asked(NamedTuple):
+    """What a measured request asks for."""
+
+    name: str
+    params: SamplingParams
+    config: bytes
+
+
 def _step(
-    name: str,
-    params: SamplingParams,
-    fast: SamplerPlugin,
-    slow: SamplerPlugin,
-    fuel: list[tuple[str, int]],
-    repeats: int,
+    asked: Asked, fast: SamplerPlugin, slow: SamplerPlugin, fuel: list[tuple[str, int]], repeats: int
 ) -> Measured:
     fuel.clear()
-    _seconds_of_steps(slow, params, METERED_CALLS)
+    _seconds_of_steps(slow, asked, METERED_CALLS)
     spent = max(amount for function, amount in fuel if function == "step")
-    seconds = _seconds_of_steps(fast, params, repeats)
-    return _line(f"step, {fast.vocab_size:,} logits, {name}", seconds, spent, fast.limits.step_ms)
+    seconds = _seconds_of_steps(fast, asked, repeats)
+    return _line(f"step, {fast.vocab_size:,} logits, {asked.name}", seconds, spent, fast.limits.step_ms)
 
 
-def _seconds_of_steps(sampler: SamplerPlugin, params: SamplingParams, calls: int) -> list[float]:
+def _seconds_of_steps(sampler: SamplerPlugin, asked: Asked, calls: int) -> list[float]:
     numbers = np.random.default_rng(0)
     size = sampler.vocab_size
     prompt = numbers.integers(0, size, min(PROMPT_IDS, sampler.history_capacity - calls)).tolist()
     rows = [numbers.normal(0, 4, size).astype(np.float32) for _ in range(4)]
     seconds: list[float] = []
-    with sampler.session(params, prompt) as session:
+    with sampler.session(asked.params, prompt, config=asked.config) as session:
         for call in range(calls):
             if _enough(seconds):
                 break
@@ -162,7 +169,7 @@ def _seconds_of_steps(sampler: SamplerPlugin, params: SamplingParams, calls: int
             session.prepare((0,))
             (found,) = session.step()
             seconds.append(time.perf_counter() - began)
-            session.accept(0, found.tokens or (0,), found.backtrack)
+            session.accept(0, (found.tokens or (0,))[:1], found.backtrack)
     return seconds
 
 

@@ -17,6 +17,7 @@ from ...signing import Code, SealError
 from ...signing.declaration import MAX_DECLARATION_BYTES, PluginSource, read_input, read_plugin
 from ...signing.limits import MAX_PLUGIN_BYTES
 from ...signing.manifest import PluginLimits
+from ..errors import RequestError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,9 @@ DECLARATION = "plugin.toml"
 
 WASM_PAGE = 1 << 16
 """Bytes of a WebAssembly page."""
+
+MAX_CONFIG_FILE_BYTES = 64 << 10
+"""Bytes: four times what a guest gets, for indentation."""
 
 UNDECLARED_LIMITS = PluginLimits(
     memory_bytes=1 << 32, init_ms=3_600_000, load_ms=3_600_000, step_ms=3_600_000, encode_ms=3_600_000
@@ -82,6 +86,23 @@ def read_source(place: Path) -> PluginSource:
         problem = f"expected a built plugin, got a folder without {MODULE}"
         raise SealError(Code.IO, str(place), problem, f"run: sealhost plugin build {place}")
     return read_plugin(module)
+
+
+def read_config(path: Path | None) -> dict[str, Any] | None:
+    """The configuration in a file, a JSON object as a request would have it; its schema is the sampler's to check.
+
+    Raises:
+        SealhostError: E_IO, E_SIZE, E_USAGE.
+    """
+    if path is None:
+        return None
+    from ..serving.strict_json import parse_object  # noqa: PLC0415 — verbs load what they need
+
+    data = read_input(path, MAX_CONFIG_FILE_BYTES)
+    try:
+        return parse_object(data)
+    except RequestError as error:
+        raise UsageError(str(path), error.problem, "give one JSON object in UTF-8") from None
 
 
 def declared_memory(folder: Path) -> int:

@@ -1,76 +1,42 @@
-"""What `plugin test` tries with a sampler: golden rows, edge rows, reset, replay, random rows, full areas.
+"""What `plugin test` tries with a sampler: golden rows, edge rows, reset, replay, slots, random rows, full areas.
 
-* A sampler may have a policy of its own, so what is held against it is the ABI: ids that can be drawn, and no error but
-  "empty" (2.6), answers that are a function of what the host wrote (1.8), `reset` (2.1).
+* A sampler may have a policy of its own, so what is held against it is the ABI: answers that the host takes (2.11), ids
+  that can be drawn (2.6, where it sees all logits), no error but "empty", answers that are a function of what the host
+  wrote (1.8), `reset` (2.1).
 * Everything random comes from one seed, so a failure can be seen again.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...sandbox import GuestError, SamplingParams
+from ...sandbox import Decision, GuestError, SamplingParams
+from .plugin_rows import LARGEST_VOCABULARY, VOCABULARY, Answer, Rows, random_logits, shown
+from .plugin_slot_trials import slot_trials
 from .plugin_trial import SamplerCase, Trial, TrialFailedError, attempt, golden_cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from ...sandbox import Decision, SamplerPlugin, Sandbox
+    from ...sandbox import Sandbox
     from .plugin_folder import AuthoredPlugin
-
-    Row = NDArray[np.float32]
-    Answer = int | str
-
-VOCABULARY = 512
-"""Logits of a trial's row."""
+    from .plugin_rows import Config, Row
 
 STEPS = 24
-"""Tokens of a sequence that is replayed."""
-
-LARGEST_VOCABULARY = 262_144
-"""Logits of the largest model in use."""
+"""Answers of a sequence that is replayed."""
 
 MAX_HISTORY = 200
 """Ids of a random prompt; full histories have a trial of their own."""
 
-
-class Rows(NamedTuple):
-    """A sampler, and how many logits its rows have here."""
-
-    sampler: SamplerPlugin
-    size: int
-    config: bytes
-
-    def ask(
-        self, logits: Row, params: SamplingParams, prompt: Sequence[int] = (), generated: Sequence[int] = ()
-    ) -> Answer:
-        """One step in a fresh instance: the id, "stop", or "empty"."""
-        with self.sampler.session(params, prompt, config=self.config) as session:
-            session.accept(0, generated)
-            session.logits(0)[:] = logits
-            try:
-                (decision,) = session.step()
-            except GuestError as error:
-                if error.kind == "empty":
-                    return "empty"
-                raise
-        return "stop" if decision.stop else decision.tokens[0]
-
-    def full(self, logits: Sequence[float]) -> Row:
-        """A row that begins with these logits; the others are -inf."""
-        row = np.full(self.size, -np.inf, np.float32)
-        row[: len(logits)] = logits
-        return row
+MAX_LOG_SHOWN = 2_000
+"""Characters of a guest's log that are shown: the last ones."""
 
 
 def sampler_trials(
-    sandbox: Sandbox, plugin: AuthoredPlugin, folder: Path, *, seed: int, rows: int, config: bytes
+    sandbox: Sandbox, plugin: AuthoredPlugin, folder: Path, *, seed: int, rows: int, config: Config
 ) -> Iterator[Trial]:
     """Tries everything.
 
@@ -80,15 +46,16 @@ def sampler_trials(
         folder: Where its golden cases lie.
         seed: Of everything random.
         rows: Random rows to try.
-        config: Opaque bytes for the guest, in all trials whose case has none of its own.
+        config: For all trials whose case has none of its own; None: none.
 
     Raises:
-        SealhostError: When the plugin is not admitted or the golden cases cannot be read.
+        SealhostError: When the plugin is not admitted, or the golden cases or the configuration do not fit.
     """
     cases = golden_cases(folder, SamplerCase)
     capacity = sandbox.load_sampler(plugin, 1).vocab_capacity
     size = min(VOCABULARY, capacity)
-    tried = Rows(sandbox.load_sampler(plugin, size), size, config)
+    heard: list[str] = []
+    tried = Rows.of(sandbox.load_sampler(plugin, size), config, heard)
     if not cases:
         yield Trial("golden", "skipped", "no golden.json in the folder")
     for case in cases:
@@ -97,9 +64,12 @@ def sampler_trials(
         yield attempt(f"edge: {name}", lambda logits=logits: _edge(tried, logits))  # type: ignore[misc]
     yield attempt("reset", lambda: _reset(tried, seed))
     yield attempt("replay", lambda: _replay(tried, seed))
+    yield from slot_trials(tried, seed)
     yield attempt("random rows", lambda: _fuzz(tried, seed, rows))
     most = min(capacity, LARGEST_VOCABULARY)
-    yield attempt("full areas", lambda: _full_areas(Rows(sandbox.load_sampler(plugin, most), most, config), seed))
+    yield attempt("full areas", lambda: _full_areas(Rows.of(sandbox.load_sampler(plugin, most), config, heard), seed))
+    if said := "".join(heard):
+        yield Trial("log", "ok", f"the guest says: {said[-MAX_LOG_SHOWN:]}")
 
 
 def _golden(tried: Rows, case: SamplerCase) -> str:
@@ -108,11 +78,16 @@ def _golden(tried: Rows, case: SamplerCase) -> str:
     if unknown := case.params.keys() - SamplingParams.__dataclass_fields__.keys():
         raise TrialFailedError(f"expected parameters that there are, got {', '.join(sorted(unknown))}")
     params = SamplingParams(**case.params)  # type: ignore[arg-type]  # checked by SamplingParams itself
-    rows = tried if case.config is None else tried._replace(config=json.dumps(case.config).encode())
+    rows = tried if case.config is None else Rows.of(tried.sampler, case.config, tried.heard)
     found = rows.ask(rows.full([float(value) for value in case.logits]), params, case.prompt, case.generated)
-    if found != case.expect:
-        raise TrialFailedError(f"expected {case.expect}, got {found}")
-    return f"answered {found}"
+    if isinstance(case.expect, str):
+        expected: Answer = "empty" if case.expect == "empty" else Decision((), stop=True)
+    else:
+        tokens = (case.expect,) if isinstance(case.expect, int) else tuple(case.expect)
+        expected = Decision(tokens, case.backtrack)
+    if found != expected:
+        raise TrialFailedError(f"expected {shown(expected)}, got {shown(found)}")
+    return f"answered {shown(found)}"
 
 
 _INF, _NAN, _MOST = np.inf, np.nan, float(np.finfo(np.float32).max)
@@ -142,77 +117,56 @@ def drawable(logits: Row) -> set[int]:
         return set((likeliest if likeliest.size else np.flatnonzero(logits > -np.inf)).tolist())
 
 
+def _judge(tried: Rows, logits: Row, found: Answer) -> None:
+    """Holds an answer to clause 2.6, where the guest sees all logits; others answer without having seen them.
+
+    Raises:
+        TrialFailedError: When it may not.
+    """
+    if tried.sampler.tier != "full" or isinstance(found, str) or len(found.tokens) != 1:
+        return
+    allowed = drawable(logits)
+    if found.tokens[0] not in allowed:
+        known = f"{len(allowed)} ids that can be drawn" if allowed else "empty"
+        raise TrialFailedError(f"expected one of {known}, got {shown(found)} (clause 2.6)")
+
+
 def _edge(tried: Rows, start: Sequence[float]) -> str:
     logits = tried.full(start[: tried.size])
-    allowed: set[Answer] = {"stop"}
-    allowed |= drawable(logits) or {"empty"}
-    seen: set[Answer] = set()
+    seen: set[str] = set()
     for params in (SamplingParams(temperature=0), SamplingParams(), SamplingParams(temperature=1e-6, top_p=0.5)):
         found = tried.ask(logits, params)
-        if found not in allowed:
-            raise TrialFailedError(f"expected {_some(allowed)}, got {found} (clause 2.6)")
+        _judge(tried, logits, found)
         if tried.ask(logits, params) != found:
-            raise TrialFailedError(f"expected {found} for the same row again, got another answer (clause 1.8)")
-        seen.add(found)
-    return f"answered {_some(seen)}"
-
-
-def _some(answers: set[Answer]) -> str:
-    named = sorted(map(str, answers))
-    return " or ".join(named[:4]) + (f" or {len(named) - 4} others" if len(named) > 4 else "")
-
-
-def _random_logits(numbers: np.random.Generator, size: int) -> Row:
-    return numbers.normal(0, 4, size).astype(np.float32)
+            raise TrialFailedError(f"expected {shown(found)} for the same row again, got another answer (clause 1.8)")
+        seen.add(shown(found))
+    return f"answered {' or '.join(sorted(seen))}"
 
 
 def _reset(tried: Rows, seed: int) -> str:
-    logits = [_random_logits(np.random.default_rng((seed, step)), tried.size) for step in range(STEPS)]
-    with tried.sampler.session(SamplingParams(seed=seed), [0], config=tried.config) as session:
-
-        def play() -> list[Decision]:
-            answers = []
-            for row in logits:
-                session.logits(0)[:] = row
-                (found,) = session.step()
-                answers.append(found)
-                if found.stop:
-                    break
-                session.accept(0, found.tokens, found.backtrack)
-            return answers
-
-        before = play()
+    with tried.session(SamplingParams(seed=seed), [0]) as session:
+        before = tried.play(session, seed, STEPS)
         session.reset()
-        after = play()
+        after = tried.play(session, seed, STEPS)
     if before != after:
         first = next(i for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1])
         raise TrialFailedError(f"expected the same answers after reset, got another one at step {first} (clause 2.1)")
     return f"{len(before)} steps alike before and after"
 
 
-def _sequence(tried: Rows, params: SamplingParams, seed: int) -> list[Answer]:
-    """A whole answer in an instance of its own."""
-    answers: list[Answer] = []
-    with tried.sampler.session(params, [1, 2, 3], config=tried.config) as session:
-        for step in range(STEPS):
-            session.logits(0)[:] = _random_logits(np.random.default_rng((seed, step)), tried.size)
-            (found,) = session.step()
-            if found.stop:
-                return [*answers, "stop"]
-            answers.append(found.tokens[0])
-            session.accept(0, found.tokens, found.backtrack)
-    return answers
-
-
 def _replay(tried: Rows, seed: int) -> str:
     for temperature in (0.0, 0.7, 1.5):
         params = SamplingParams(temperature=temperature, top_p=0.95, seed=seed)
-        first, second = _sequence(tried, params, seed), _sequence(tried, params, seed)
+        answers = []
+        for _ in range(2):
+            with tried.session(params, [1, 2, 3]) as session:
+                answers.append(tried.play(session, seed, STEPS))
+        first, second = answers
         if first != second:
             at = next(i for i, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1])
-            problem = f"expected the same tokens from the same randomness, got others at step {at} (clauses 1.8, 2.4)"
+            problem = f"expected the same answers from the same randomness, got others at step {at} (clauses 1.8, 2.4)"
             raise TrialFailedError(problem)
-    return f"3 answers of {STEPS} tokens, twice alike"
+    return f"3 sequences of {STEPS} steps, twice alike"
 
 
 def _random_params(numbers: np.random.Generator, size: int) -> SamplingParams:
@@ -234,7 +188,7 @@ def _random_params(numbers: np.random.Generator, size: int) -> SamplingParams:
 
 
 def _random_row(numbers: np.random.Generator, size: int) -> Row:
-    logits = _random_logits(numbers, size)
+    logits = random_logits(numbers, size)
     kind = numbers.integers(0, 6)
     if kind == 0:
         logits = numbers.integers(0, 1 << 32, size, dtype=np.uint32).view(np.float32)  # any bits at all
@@ -248,7 +202,7 @@ def _random_row(numbers: np.random.Generator, size: int) -> Row:
 
 
 def _fuzz(tried: Rows, seed: int, rows: int) -> str:
-    drawn = empty = stopped = 0
+    empty = stopped = 0
     history = min(MAX_HISTORY, tried.sampler.history_capacity)
     for index in range(rows):
         numbers = np.random.default_rng((seed, index))
@@ -259,18 +213,18 @@ def _fuzz(tried: Rows, seed: int, rows: int) -> str:
             found = tried.ask(logits, params, ids[:cut], ids[cut:])
         except GuestError as error:
             raise TrialFailedError(f"row {index} of seed {seed}: {error.problem}") from None
-        if isinstance(found, int) and not logits[found] > -np.inf:
-            problem = f"expected an id that can be drawn, got {found}, whose logit is {logits[found]} (clause 2.6)"
-            raise TrialFailedError(f"row {index} of seed {seed}: {problem}")
-        drawn += isinstance(found, int)
+        try:
+            _judge(tried, logits, found)
+        except TrialFailedError as error:
+            raise TrialFailedError(f"row {index} of seed {seed}: {error}") from None
         empty += found == "empty"
-        stopped += found == "stop"
-    return f"{rows} rows of seed {seed}: {drawn} drawn, {stopped} stopped, {empty} without a candidate"
+        stopped += found == Decision((), stop=True)
+    return f"{rows} rows of seed {seed}: {rows - stopped - empty} drawn, {stopped} stopped, {empty} without a candidate"
 
 
 def _full_areas(tried: Rows, seed: int) -> str:
     numbers = np.random.default_rng(seed)
     room = min(tried.sampler.history_capacity, 1 << 20) - 1
     prompt = numbers.integers(0, tried.size, room)
-    tried.ask(_random_logits(numbers, tried.size), SamplingParams(), prompt.tolist())
+    tried.ask(random_logits(numbers, tried.size), SamplingParams(), prompt.tolist())
     return f"{tried.size:,} logits and {room:,} ids of history"

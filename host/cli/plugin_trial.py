@@ -62,15 +62,16 @@ def attempt(name: str, body: Callable[[], str]) -> Trial:
 
 
 class SamplerCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A row and the answer to it: an id, "stop", or "empty" when nothing can be drawn."""
+    """A row and the answer to it: an id, ids, "stop", or "empty" when nothing can be drawn."""
 
     name: str
     logits: list[float | Literal["nan", "inf", "-inf"]]
-    expect: int | Literal["stop", "empty"]
+    expect: int | list[int] | Literal["stop", "empty"]
+    backtrack: int = 0
     params: dict[str, float] = {}
     prompt: list[int] = []
     generated: list[int] = []
-    config: Any = None
+    config: dict[str, Any] | None = None
 
 
 class TokenizerCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -216,7 +216,7 @@ def test_hundreds_of_failures_leave_nothing_behind(sandbox, build_guest):
     rounds(60)
     memory, files = resident_bytes(), descriptors()
     rounds(200)
-    assert descriptors() == files
+    assert descriptors() <= files
     assert resident_bytes() < memory * 1.05
 
 
@@ -227,7 +227,7 @@ def test_hundreds_of_encodes_leave_nothing_behind(sandbox, build_guest, byte_voc
     memory, files = resident_bytes(), descriptors()
     for _ in range(1000):
         tokenizer.encode("text", add_special=True, parse_special=False)
-    assert descriptors() == files
+    assert descriptors() <= files
     assert resident_bytes() < memory * 1.05
 
 

@@ -268,6 +268,18 @@ def test_row_without_candidates_leaves_nothing_to_edit(puppet, puppeteer):
     assert refused(puppet("topk:4"), puppeteer.says(Action.EDITED), logits=nothing).kind == "empty"
 
 
+def test_long_words_of_a_guest_keep_their_end(sandbox, build_guest):
+    text = f"""(data (i32.const 10240) "step: expected {"one of many, " * 15}got seven")
+      (func (export "step") (param i32) (result i32) (i32.const -0x40000003))"""
+    with (
+        sandbox.load_sampler(build_guest("sampler", text, error_capacity=512), VOCABULARY).session(
+            GREEDY, []
+        ) as session,
+        pytest.raises(GuestError, match=r'ERROR_INPUT: "step: expected one of many.*….*one of many, got seven"'),
+    ):
+        session.step()
+
+
 # ---- the log
 
 

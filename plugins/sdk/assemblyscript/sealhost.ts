@@ -87,6 +87,8 @@ export class Candidate {
   logit: f32;
 }
 
+export const LOG_BYTES = <u32>4096;
+
 export const TOKEN: u32 = 1;
 export const PASS: u32 = 2;
 export const EDITED: u32 = 3;

@@ -191,15 +191,27 @@ pub fn offset<T>(pointer: *const T) -> u32 {
     pointer as usize as u32
 }
 
-/// What a step sees.
+pub const LOG_BYTES: usize = 4096;
+
+#[repr(C)]
+pub struct Log {
+    pub written: u32,
+    pub bytes: [u8; LOG_BYTES],
+}
+
+/// What one row of a step sees.
 pub struct Step<'a> {
     pub row: &'a Row,
-    /// The row's logits. Write to them only to answer `Edited` (clause 2.9).
+    /// Tier full: the row's logits. Write to them only to answer `Edited` (clause 2.9).
     pub logits: &'a mut [f32],
+    /// Tier topk: the best candidates, best first. Change them to answer `Edited`.
+    pub candidates: &'a mut [Candidate],
     /// Prompt ids, then generated ids.
     pub history: &'a [u32],
     pub bias: &'a [Bias],
     pub config: &'a [u8],
+    words: &'a mut [u32],
+    log: &'a mut Log,
 }
 
 impl Step<'_> {
@@ -212,13 +224,56 @@ impl Step<'_> {
     pub fn uniform(&self) -> f64 {
         (self.row.random[0] >> 11) as f64 / 9007199254740992.0
     }
+
+    /// Text for you, in the log ring (clause 2.15).
+    pub fn log(&mut self, text: &str) {
+        for byte in text.bytes() {
+            self.log.bytes[self.log.written as usize % LOG_BYTES] = byte;
+            self.log.written = self.log.written.wrapping_add(1);
+        }
+    }
+
+    /// A mask: `allow_none`, then `allow` for each id, then `Ok(Answer::Mask)`.
+    pub fn allow_none(&mut self) {
+        self.words[..(self.row.vocab_size as usize + 31) / 32].fill(0);
+    }
+
+    pub fn allow(&mut self, id: u32) {
+        self.words[id as usize / 32] |= 1 << (id % 32);
+    }
+
+    /// Biases that the host adds to the logits.
+    pub fn sparse(&mut self, added: &[Bias]) -> Answer {
+        for (place, bias) in self.words.chunks_exact_mut(2).zip(added) {
+            place[0] = bias.id;
+            place[1] = bias.bias.to_bits();
+        }
+        Answer::Sparse(added.len() as u32)
+    }
+
+    /// Ids that are appended without another step.
+    pub fn fast_forward(&mut self, ids: &[u32]) -> Answer {
+        self.words[..ids.len()].copy_from_slice(ids);
+        Answer::FastForward(ids.len() as u32)
+    }
+
+    /// Takes `off` ids back, at most `row.backtrack_room`, and appends others.
+    pub fn backtrack(&mut self, off: u32, ids: &[u32]) -> Answer {
+        self.words[..ids.len()].copy_from_slice(ids);
+        Answer::Backtrack(off, ids.len() as u32)
+    }
 }
 
+/// Those with numbers are made by the methods of `Step`, which fill the answer area.
 pub enum Answer {
     Token(u32),
     Pass,
     Edited,
     Stop,
+    Mask,
+    Sparse(u32),
+    FastForward(u32),
+    Backtrack(u32, u32),
 }
 
 pub type Outcome = Result<Answer, Failure>;
@@ -232,92 +287,125 @@ pub trait Sampler {
     fn reset(&mut self) -> Result<(), Failure> {
         Ok(())
     }
+    /// What you keep for a slot starts from nothing (clause 2.13).
+    fn began(&mut self, _slot: u32) {}
+    /// What you keep for a slot starts as a copy of the parent's.
+    fn forked(&mut self, _slot: u32, _parent: u32) {}
+    fn ended(&mut self, _slot: u32) {}
+    /// Called for every row that wants an answer.
     fn step(&mut self, step: &mut Step) -> Outcome;
 }
 
-/// Areas for one row; the host fills them.
+/// Areas of a sampler; the host fills them. SEEN: logits of a slot, VOCAB in tier full, else 0. WORDS: VOCAB / 32.
 #[repr(C, align(4096))]
-pub struct SamplerAreas<const VOCAB: usize, const HISTORY: usize, const BIASES: usize, const CONFIG: usize> {
-    pub logits: [f32; VOCAB],
-    pub row: Row,
-    pub result: StepResult,
-    pub history: [u32; HISTORY],
+pub struct SamplerAreas<
+    const SEEN: usize,
+    const CANDIDATES: usize,
+    const ROWS: usize,
+    const VOCAB: usize,
+    const WORDS: usize,
+    const HISTORY: usize,
+    const BIASES: usize,
+    const CONFIG: usize,
+> {
+    pub logits: [[f32; SEEN]; ROWS],
+    pub rows: [Row; ROWS],
+    pub results: [StepResult; ROWS],
+    pub history: [[u32; HISTORY]; ROWS],
+    pub candidates: [[Candidate; CANDIDATES]; ROWS],
+    pub answer: [[u32; WORDS]; ROWS],
     pub bias: [Bias; BIASES],
     pub config: [u8; CONFIG],
     pub error: [u8; ERROR_BYTES],
+    pub log: Log,
     pub layout: SamplerLayout,
 }
 
-impl<const VOCAB: usize, const HISTORY: usize, const BIASES: usize, const CONFIG: usize>
-    SamplerAreas<VOCAB, HISTORY, BIASES, CONFIG>
+impl<
+        const SEEN: usize,
+        const CANDIDATES: usize,
+        const ROWS: usize,
+        const VOCAB: usize,
+        const WORDS: usize,
+        const HISTORY: usize,
+        const BIASES: usize,
+        const CONFIG: usize,
+    > SamplerAreas<SEEN, CANDIDATES, ROWS, VOCAB, WORDS, HISTORY, BIASES, CONFIG>
 {
+    const NO_ROW: Row = Row {
+        size: 0,
+        slot: 0,
+        flags: 0,
+        vocab_size: 0,
+        random: [0; 2],
+        prompt_length: 0,
+        history_length: 0,
+        bias_count: 0,
+        config_length: 0,
+        temperature: 0.0,
+        top_k: 0,
+        top_p: 0.0,
+        min_p: 0.0,
+        repetition_penalty: 0.0,
+        presence_penalty: 0.0,
+        frequency_penalty: 0.0,
+        candidate_count: 0,
+        parent: 0,
+        taken_back: 0,
+        appended: 0,
+        backtrack_room: 0,
+    };
+    const NO_RESULT: StepResult = StepResult { size: 0, action: 0, token: 0, count: 0 };
+    const NO_LAYOUT: SamplerLayout = SamplerLayout {
+        size: 0,
+        minor: 0,
+        max_rows: 0,
+        vocab_capacity: 0,
+        logits: 0,
+        logits_stride: 0,
+        rows: 0,
+        results: 0,
+        history: 0,
+        history_capacity: 0,
+        bias: 0,
+        bias_capacity: 0,
+        config: 0,
+        config_capacity: 0,
+        error: 0,
+        error_capacity: 0,
+        candidates: 0,
+        candidate_capacity: 0,
+        answer: 0,
+        answer_capacity: 0,
+        log: 0,
+        max_backtrack: 0,
+    };
+
     /// All zero, so that it takes no room in the module.
     pub const ZERO: Self = SamplerAreas {
-        logits: [0.0; VOCAB],
-        row: Row {
-            size: 0,
-            slot: 0,
-            flags: 0,
-            vocab_size: 0,
-            random: [0; 2],
-            prompt_length: 0,
-            history_length: 0,
-            bias_count: 0,
-            config_length: 0,
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 0.0,
-            min_p: 0.0,
-            repetition_penalty: 0.0,
-            presence_penalty: 0.0,
-            frequency_penalty: 0.0,
-            candidate_count: 0,
-            parent: 0,
-            taken_back: 0,
-            appended: 0,
-            backtrack_room: 0,
-        },
-        result: StepResult { size: 0, action: 0, token: 0, count: 0 },
-        history: [0; HISTORY],
+        logits: [[0.0; SEEN]; ROWS],
+        rows: [Self::NO_ROW; ROWS],
+        results: [Self::NO_RESULT; ROWS],
+        history: [[0; HISTORY]; ROWS],
+        candidates: [[Candidate { id: 0, logit: 0.0 }; CANDIDATES]; ROWS],
+        answer: [[0; WORDS]; ROWS],
         bias: [Bias { id: 0, bias: 0.0 }; BIASES],
         config: [0; CONFIG],
         error: [0; ERROR_BYTES],
-        layout: SamplerLayout {
-            size: 0,
-            minor: 0,
-            max_rows: 0,
-            vocab_capacity: 0,
-            logits: 0,
-            logits_stride: 0,
-            rows: 0,
-            results: 0,
-            history: 0,
-            history_capacity: 0,
-            bias: 0,
-            bias_capacity: 0,
-            config: 0,
-            config_capacity: 0,
-            error: 0,
-            error_capacity: 0,
-            candidates: 0,
-            candidate_capacity: 0,
-            answer: 0,
-            answer_capacity: 0,
-            log: 0,
-            max_backtrack: 0,
-        },
+        log: Log { written: 0, bytes: [0; LOG_BYTES] },
+        layout: Self::NO_LAYOUT,
     };
 
-    pub fn publish(&mut self) -> u32 {
+    pub fn publish(&mut self, max_backtrack: u32) -> u32 {
         self.layout = SamplerLayout {
             size: core::mem::size_of::<SamplerLayout>() as u32,
             minor: ABI_MINOR,
-            max_rows: 1,
+            max_rows: ROWS as u32,
             vocab_capacity: VOCAB as u32,
-            logits: offset(&self.logits),
-            logits_stride: 4 * VOCAB as u32,
-            rows: offset(&self.row),
-            results: offset(&self.result),
+            logits: if SEEN > 0 { offset(&self.logits) } else { 0 },
+            logits_stride: 4 * SEEN as u32,
+            rows: offset(&self.rows),
+            results: offset(&self.results),
             history: offset(&self.history),
             history_capacity: HISTORY as u32,
             bias: offset(&self.bias),
@@ -326,41 +414,72 @@ impl<const VOCAB: usize, const HISTORY: usize, const BIASES: usize, const CONFIG
             config_capacity: CONFIG as u32,
             error: offset(&self.error),
             error_capacity: ERROR_BYTES as u32,
-            candidates: 0,
-            candidate_capacity: 0,
-            answer: 0,
-            answer_capacity: 0,
-            log: 0,
-            max_backtrack: 0,
+            candidates: if CANDIDATES > 0 { offset(&self.candidates) } else { 0 },
+            candidate_capacity: CANDIDATES as u32,
+            answer: offset(&self.answer),
+            answer_capacity: 4 * WORDS as u32,
+            log: offset(&self.log),
+            max_backtrack,
         };
         offset(&self.layout)
     }
 
     pub fn step<Guest: Sampler>(&mut self, guest: &mut Guest, rows: u32) -> i32 {
-        let row = &self.row;
-        let (vocab, history) = (row.vocab_size as usize, row.history_length as usize);
-        let (biases, config) = (row.bias_count as usize, row.config_length as usize);
-        let fits = rows == 1 && vocab <= VOCAB && history <= HISTORY && biases <= BIASES && config <= CONFIG;
-        if !fits || row.prompt_length > row.history_length {
-            let text = "step: expected one row within this sampler's capacities";
-            return fail(&mut self.error, Failure(Status::Capacity, text));
+        if rows as usize <= ROWS {
+            for index in 0..rows as usize {
+                match self.one(guest, index) {
+                    Ok(()) => (),
+                    Err(failure) => return fail(&mut self.error, failure),
+                }
+            }
+            return OK;
+        }
+        fail(&mut self.error, Failure(Status::Capacity, "step: expected rows within this sampler's capacities"))
+    }
+
+    fn one<Guest: Sampler>(&mut self, guest: &mut Guest, index: usize) -> Result<(), Failure> {
+        let row = &self.rows[index];
+        let (slot, vocab, history) = (row.slot as usize, row.vocab_size as usize, row.history_length as usize);
+        let (biases, config, candidates) =
+            (row.bias_count as usize, row.config_length as usize, row.candidate_count as usize);
+        let fits = slot < ROWS && vocab <= VOCAB && history <= HISTORY && biases <= BIASES && config <= CONFIG;
+        if !fits || candidates > CANDIDATES || row.prompt_length > row.history_length {
+            return Err(Failure(Status::Capacity, "step: expected rows within this sampler's capacities"));
+        }
+        if row.flags & ROW_NEW != 0 {
+            guest.began(row.slot);
+        }
+        if row.flags & ROW_FORK != 0 {
+            guest.forked(row.slot, row.parent);
+        }
+        if row.flags & ROW_CLOSE != 0 {
+            guest.ended(row.slot);
+        }
+        if row.flags & ROW_SAMPLE == 0 {
+            return Ok(());
         }
         let mut step = Step {
             row,
-            logits: &mut self.logits[..vocab],
-            history: &self.history[..history],
+            logits: &mut self.logits[slot][..vocab.min(SEEN)],
+            candidates: &mut self.candidates[slot][..candidates],
+            history: &self.history[slot][..history],
             bias: &self.bias[..biases],
             config: &self.config[..config],
+            words: &mut self.answer[slot],
+            log: &mut self.log,
         };
-        let (action, token) = match guest.step(&mut step) {
-            Ok(Answer::Token(id)) => (TOKEN, id),
-            Ok(Answer::Pass) => (PASS, 0),
-            Ok(Answer::Edited) => (EDITED, 0),
-            Ok(Answer::Stop) => (STOP, 0),
-            Err(failure) => return fail(&mut self.error, failure),
+        let (action, token, count) = match guest.step(&mut step)? {
+            Answer::Token(id) => (TOKEN, id, 0),
+            Answer::Pass => (PASS, 0, 0),
+            Answer::Edited => (EDITED, 0, 0),
+            Answer::Stop => (STOP, 0, 0),
+            Answer::Mask => (MASK, 0, 0),
+            Answer::Sparse(count) => (SPARSE, 0, count),
+            Answer::FastForward(count) => (FAST_FORWARD, 0, count),
+            Answer::Backtrack(off, count) => (BACKTRACK, off, count),
         };
-        self.result = StepResult { size: core::mem::size_of::<StepResult>() as u32, action, token, count: 0 };
-        OK
+        self.results[index] = StepResult { size: core::mem::size_of::<StepResult>() as u32, action, token, count };
+        Ok(())
     }
 
     pub fn finish(&mut self, done: Result<(), Failure>) -> i32 {
@@ -371,19 +490,21 @@ impl<const VOCAB: usize, const HISTORY: usize, const BIASES: usize, const CONFIG
     }
 }
 
-/// Exports a sampler: `sampler!(Type = constant expression)`.
+/// Exports a sampler: `sampler!(Type = constant expression)`. Of tier topk or mask, or with more than one slot or
+/// backtracking: `sampler!(Type = expression, seen: S, candidates: K, rows: R, max_backtrack: B)`, where S is 263168 in tier
+/// full and else 0, and K is that of topk and else 0.
 #[allow(unused_macros)]
 macro_rules! sampler {
     ($guest:ty = $new:expr) => {
-        sampler!($guest = $new, vocab: 263168, history: 131072, biases: 1024, config: 16384);
+        sampler!($guest = $new, seen: 263168, candidates: 0, rows: 1, max_backtrack: 0);
     };
-    ($guest:ty = $new:expr, vocab: $vocab:expr, history: $history:expr, biases: $biases:expr, config: $config:expr) => {
+    ($guest:ty = $new:expr, seen: $seen:expr, candidates: $candidates:expr, rows: $rows:expr, max_backtrack: $back:expr) => {
+        type Areas = $crate::sealhost::SamplerAreas<{ $seen }, { $candidates }, { $rows }, 263168, 8224, 131072, 1024, 16384>;
         static mut GUEST: $guest = $new;
-        static mut AREAS: $crate::sealhost::SamplerAreas<$vocab, $history, $biases, $config> =
-            $crate::sealhost::SamplerAreas::ZERO;
+        static mut AREAS: Areas = Areas::ZERO;
 
         // one thread, and the host calls one export at a time
-        fn areas() -> &'static mut $crate::sealhost::SamplerAreas<$vocab, $history, $biases, $config> {
+        fn areas() -> &'static mut Areas {
             unsafe { &mut *core::ptr::addr_of_mut!(AREAS) }
         }
 
@@ -398,7 +519,7 @@ macro_rules! sampler {
 
         #[no_mangle]
         pub extern "C" fn layout() -> u32 {
-            areas().publish()
+            areas().publish($back)
         }
 
         #[no_mangle]

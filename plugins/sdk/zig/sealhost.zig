@@ -176,7 +176,23 @@ fn offset(pointer: anytype) u32 {
     return @intCast(@intFromPtr(pointer));
 }
 
+pub const log_bytes = 4096;
+pub const Log = extern struct {
+    written: u32,
+    bytes: [log_bytes]u8,
+};
+
+/// What a guest sees; clause 2.10.
+pub const Tier = enum { full, topk, mask };
+
 pub const SamplerCapacity = struct {
+    /// As the manifest's `tier` says; `topk` with `candidates` as its K.
+    tier: Tier = .full,
+    candidates: u32 = 0,
+    /// Slots; with 1, a request with n > 1 gets n instances.
+    rows: u32 = 1,
+    /// Ids that one answer may take back.
+    max_backtrack: u32 = 0,
     /// Logits of the largest model; a row is whole pages of 4096 bytes.
     vocab: u32 = 263168,
     /// Ids of the longest context.
@@ -187,31 +203,48 @@ pub const SamplerCapacity = struct {
     config: u32 = 16384,
 };
 
-/// Areas, layout and exports of a sampler. `Guest` has `init`, `reset` and `step`, each `fn () i32`.
+/// Areas, layout and exports of a sampler. `Guest` has `init`, `reset` and `step`, each `fn () i32`; `step` is called for
+/// every row that wants an answer. It may have `began(slot)`, `forked(slot, parent)` and `ended(slot)`, to keep
+/// something for each slot (clause 2.13).
 pub fn Sampler(comptime capacity: SamplerCapacity, comptime Guest: type) type {
     if (capacity.vocab % 1024 != 0) @compileError("a row of logits is whole pages of 4096 bytes (clause 1.5)");
+    if ((capacity.tier == .topk) != (capacity.candidates > 0)) @compileError("candidates belong to tier topk (clause 2.10)");
+    const seen = if (capacity.tier == .full) capacity.vocab else 0;
+    const words = capacity.vocab / 32;
     return struct {
-        pub var logits_area: [capacity.vocab]f32 align(4096) = @splat(0);
-        pub var row: Row align(8) = undefined;
-        var result: Result align(8) = undefined;
-        var history_area: [capacity.history]u32 = @splat(0);
+        var logits_area: [capacity.rows][seen]f32 align(4096) = @splat(@splat(0));
+        var candidate_area: [capacity.rows][capacity.candidates]Candidate = undefined;
+        var rows_area: [capacity.rows]Row align(8) = undefined;
+        var results: [capacity.rows]Result align(8) = undefined;
+        var history_area: [capacity.rows][capacity.history]u32 = @splat(@splat(0));
+        var answer_area: [capacity.rows][words]u32 = @splat(@splat(0));
         var bias_area: [capacity.biases]Bias = undefined;
         var config_area: [capacity.config]u8 = @splat(0);
+        var log_area: Log = .{ .written = 0, .bytes = @splat(0) };
         var published: SamplerLayout = undefined;
+        var result: *Result = undefined;
+
+        /// The row at hand.
+        pub var row: *const Row = undefined;
 
         /// The row's logits. Write to them only to answer `edited` (clause 2.9).
         pub fn logits() []f32 {
-            return logits_area[0..row.vocab_size];
+            return logits_area[row.slot][0..row.vocab_size];
+        }
+
+        /// The row's best candidates, best first. Change them to answer `edited`.
+        pub fn candidates() []Candidate {
+            return candidate_area[row.slot][0..row.candidate_count];
         }
 
         /// Prompt ids, then generated ids.
         pub fn history() []const u32 {
-            return history_area[0..row.history_length];
+            return history_area[row.slot][0..row.history_length];
         }
 
         /// Generated ids alone.
         pub fn generated() []const u32 {
-            return history_area[row.prompt_length..row.history_length];
+            return history()[row.prompt_length..];
         }
 
         pub fn biases() []const Bias {
@@ -227,10 +260,49 @@ pub fn Sampler(comptime capacity: SamplerCapacity, comptime Guest: type) type {
             return @as(f64, @floatFromInt(row.random[0] >> 11)) * 0x1p-53;
         }
 
-        /// The answer of this step, for `return answer(...)`; `id` counts for `.token` alone.
-        pub fn answer(action: Action, id: u32) i32 {
-            result = .{ .size = @sizeOf(Result), .action = action, .token = id, .count = 0 };
+        /// Text for you, in the log ring (clause 2.15).
+        pub fn log(text: []const u8) void {
+            for (text) |byte| {
+                log_area.bytes[log_area.written % log_bytes] = byte;
+                log_area.written +%= 1;
+            }
+        }
+
+        fn counted(action: Action, id: u32, count: usize) i32 {
+            result.* = .{ .size = @sizeOf(Result), .action = action, .token = id, .count = @intCast(count) };
             return ok;
+        }
+
+        /// The answer of this row, for `return answer(...)`; `id` counts for `.token` alone.
+        pub fn answer(action: Action, id: u32) i32 {
+            return counted(action, id, 0);
+        }
+
+        /// A mask: `allowNone`, then `allow` for each id, then `return answer(.mask, 0)`.
+        pub fn allowNone() void {
+            @memset(answer_area[row.slot][0 .. (row.vocab_size + 31) / 32], 0);
+        }
+
+        pub fn allow(id: u32) void {
+            answer_area[row.slot][id / 32] |= @as(u32, 1) << @intCast(id % 32);
+        }
+
+        /// The host adds these to the logits.
+        pub fn sparse(added: []const Bias) i32 {
+            const area: [*]Bias = @ptrCast(&answer_area[row.slot]);
+            @memcpy(area[0..added.len], added);
+            return counted(.sparse, 0, added.len);
+        }
+
+        pub fn fastForward(ids: []const u32) i32 {
+            @memcpy(answer_area[row.slot][0..ids.len], ids);
+            return counted(.fast_forward, 0, ids.len);
+        }
+
+        /// Takes `off` ids back, at most `row.backtrack_room`, and appends others.
+        pub fn backtrack(off: u32, ids: []const u32) i32 {
+            @memcpy(answer_area[row.slot][0..ids.len], ids);
+            return counted(.backtrack, off, ids.len);
         }
 
         fn version() callconv(.c) i32 {
@@ -239,12 +311,12 @@ pub fn Sampler(comptime capacity: SamplerCapacity, comptime Guest: type) type {
 
         fn layout() callconv(.c) i32 {
             published = .{
-                .max_rows = 1,
+                .max_rows = capacity.rows,
                 .vocab_capacity = capacity.vocab,
-                .logits = offset(&logits_area),
-                .logits_stride = @sizeOf(@TypeOf(logits_area)),
-                .rows = offset(&row),
-                .results = offset(&result),
+                .logits = if (seen > 0) offset(&logits_area) else 0,
+                .logits_stride = 4 * seen,
+                .rows = offset(&rows_area),
+                .results = offset(&results),
                 .history = offset(&history_area),
                 .history_capacity = capacity.history,
                 .bias = offset(&bias_area),
@@ -253,6 +325,12 @@ pub fn Sampler(comptime capacity: SamplerCapacity, comptime Guest: type) type {
                 .config_capacity = capacity.config,
                 .@"error" = offset(&error_area),
                 .error_capacity = error_bytes,
+                .candidates = if (capacity.candidates > 0) offset(&candidate_area) else 0,
+                .candidate_capacity = capacity.candidates,
+                .answer = offset(&answer_area),
+                .answer_capacity = 4 * words,
+                .log = offset(&log_area),
+                .max_backtrack = capacity.max_backtrack,
             };
             return @intCast(offset(&published));
         }
@@ -265,12 +343,32 @@ pub fn Sampler(comptime capacity: SamplerCapacity, comptime Guest: type) type {
             return Guest.reset();
         }
 
-        fn step(rows: u32) callconv(.c) i32 {
-            const fits = rows == 1 and row.size >= @sizeOf(Row) and row.vocab_size <= capacity.vocab and
+        fn fits() bool {
+            return row.size >= @sizeOf(Row) and row.slot < capacity.rows and row.vocab_size <= capacity.vocab and
                 row.prompt_length <= row.history_length and row.history_length <= capacity.history and
-                row.bias_count <= capacity.biases and row.config_length <= capacity.config;
-            if (!fits) return fail(.capacity, "step: expected one row within this sampler's capacities");
-            return Guest.step();
+                row.bias_count <= capacity.biases and row.config_length <= capacity.config and
+                row.candidate_count <= capacity.candidates;
+        }
+
+        fn tell() void {
+            if (@hasDecl(Guest, "began") and row.flags & row_new != 0) Guest.began(row.slot);
+            if (@hasDecl(Guest, "forked") and row.flags & row_fork != 0) Guest.forked(row.slot, row.parent);
+            if (@hasDecl(Guest, "ended") and row.flags & row_close != 0) Guest.ended(row.slot);
+        }
+
+        fn step(rows: u32) callconv(.c) i32 {
+            const refused = "step: expected rows within this sampler's capacities";
+            if (rows > capacity.rows) return fail(.capacity, refused);
+            for (rows_area[0..rows], results[0..rows]) |*next, *place| {
+                row = next;
+                result = place;
+                if (!fits()) return fail(.capacity, refused);
+                tell();
+                if (row.flags & row_sample == 0) continue;
+                const status = Guest.step();
+                if (status != ok) return status;
+            }
+            return ok;
         }
 
         comptime {

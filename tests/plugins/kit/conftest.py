@@ -42,19 +42,32 @@ def kit_says(capsys: pytest.CaptureFixture[str]) -> Callable[..., dict]:
     return ask
 
 
+def declare_schema(folder: Path, schema: str) -> None:
+    declaration = (folder / "plugin.toml").read_text()
+    (folder / "plugin.toml").write_text(declaration.replace("[limits]", f"config_schema = '{schema}'\n\n[limits]"))
+
+
+@pytest.fixture(scope="session")
+def kit_schema() -> Callable[[Path, str], None]:
+    """Writes a schema into a folder's declaration."""
+    return declare_schema
+
+
 @pytest.fixture(scope="session")
 def kit_variant(
     kit_plugin: Callable[[str, str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
-    """A built C template with a part of its source replaced."""
+    """A built C template with a part of its source replaced, and maybe with a schema."""
 
-    def make(role: str, old: str, new: str) -> Path:
+    def make(role: str, old: str, new: str, schema: str | None = None) -> Path:
         folder = tmp_path_factory.mktemp("variant")
         for path in kit_plugin("c", role).iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
         source = (folder / "plugin.c").read_text()
         assert source.count(old) == 1
         (folder / "plugin.c").write_text(source.replace(old, new))
+        if schema is not None:
+            declare_schema(folder, schema)
         assert run(["plugin", "build", str(folder)]) == 0
         return folder
 

@@ -45,7 +45,14 @@ def test_constants_are_the_headers():
 def test_areas_are_as_large_as_their_capacities_say():
     """`memory.data` takes literal numbers alone, so the sizes stand there a second time."""
     for part, sizes in {
-        "sampler": {"logits": ("VOCAB", 4), "history": ("HISTORY", 4), "bias": ("BIASES", 8), "config": ("CONFIG", 1)},
+        "sampler": {
+            "logits": ("VOCAB", 4),
+            "history": ("HISTORY", 4),
+            "bias": ("BIASES", 8),
+            "config": ("CONFIG", 1),
+            "candidates": ("CANDIDATES", 8),
+            "answer_words": ("ANSWER", 1),
+        },
         "tokenizer": {"input": ("INPUT", 1), "output": ("IDS", 4), "stream": ("STREAM", 1)},
     }.items():
         text = (PLUGINS / f"sdk/assemblyscript/{part}.ts").read_text()

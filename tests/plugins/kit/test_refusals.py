@@ -159,20 +159,20 @@ def test_golden_cases_that_cannot_be_read_are_refused(text, said, refused, kit_p
     assert (code, "E_PARSE" in line, said in line) == (1, True, True), line
 
 
-FORBIDS = "if (row.history_length == row.prompt_length)"
+FORBIDS = "if (row->history_length == row->prompt_length)"
 BROKEN_STEP = """
     static uint32_t steps;
-    uint8_t how = row.config_length ? config[0] : 'w';
-    if (how == 'm' && row.history_length == 0)
-        return answer(SEALHOST_TOKEN, row.vocab_size - 1);
-    if (how == 'b' && row.vocab_size == 262144)
-        return answer(SEALHOST_TOKEN, row.vocab_size);
+    uint8_t how = row->config_length ? config[8] : 'w'; /* {"how":"w"} */
+    if (how == 'm' && row->history_length == 0)
+        return answer(SEALHOST_TOKEN, row->vocab_size - 1);
+    if (how == 'b' && row->vocab_size == 262144)
+        return answer(SEALHOST_TOKEN, row->vocab_size);
     if (how == 's' && steps++ >= 24)
         return answer(SEALHOST_TOKEN, 7);
-    for (volatile int on = how == 'l' && row.history_length > 9; on;) {
+    for (volatile int on = how == 'l' && row->history_length > 9; on;) {
     }
-    if (how != 'r' || row.history_length == row.prompt_length)"""
-"""A sampler that goes wrong in the way that the first letter of its configuration says; without one it never forbids."""
+    if (how != 'r' || row->history_length == row->prompt_length)"""
+"""A sampler that goes wrong in the way that its configuration says; without one it never forbids."""
 
 BROKEN_SAMPLERS = {
     "wrong answers": ("w", {"golden: no token twice in a row", "golden: nothing is left"}),
@@ -186,13 +186,16 @@ BROKEN_SAMPLERS = {
 
 @pytest.fixture(scope="module")
 def broken_sampler(kit_variant):
-    return kit_variant("sampler", FORBIDS, BROKEN_STEP)
+    return kit_variant(
+        "sampler", FORBIDS, BROKEN_STEP, schema='{"properties": {"how": {"enum": ["w", "m", "b", "s", "l", "r"]}}}'
+    )
 
 
 @pytest.mark.parametrize("name", BROKEN_SAMPLERS)
-def test_a_sampler_that_is_wrong_fails_the_trials_that_are_about_it(name, broken_sampler, kit_says):
+def test_a_sampler_that_is_wrong_fails_the_trials_that_are_about_it(name, broken_sampler, kit_says, tmp_path):
     how, failing = BROKEN_SAMPLERS[name]
-    said = kit_says("test", broken_sampler, "--rounds", 40, "--config", how, code=int(how != "r"))
+    (tmp_path / "config.json").write_text(json.dumps({"how": how}))
+    said = kit_says("test", broken_sampler, "--rounds", 40, "--config", tmp_path / "config.json", code=int(how != "r"))
     failed = {trial["name"]: trial["detail"] for trial in said["trials"] if trial["verdict"] == "failed"}
     assert failing <= failed.keys(), failed
     assert bool(failing) == bool(failed)
@@ -214,18 +217,40 @@ def test_a_tokenizer_that_is_wrong_fails_the_trials_that_are_about_it(name, kit_
     assert failing <= failed, failed
 
 
-def test_golden_cases_hold_parameters_and_configuration_to_account(kit_plugin, kit_says, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ('{"how": "x"}', 2, "sampler_config.how: expected one of"),
+        ("[1]", 2, "expected a JSON object, got list"),
+        ('{"how"', 2, "config.json"),
+        ('{"a": NaN}', 2, "config.json"),
+        (None, 3, "config.json"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["test", "bench"])
+def test_configuration_that_does_not_fit_is_refused_before_anything_is_tried(
+    verb, text, code, said, broken_sampler, refused, tmp_path
+):
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
+    found, line = refused(verb, broken_sampler, "--config", str(tmp_path / "config.json"))
+    assert (found, said in line) == (code, True), line
+
+
+def test_golden_cases_hold_parameters_and_configuration_to_account(kit_plugin, kit_says, kit_schema, tmp_path):
     for name in ("plugin.wasm", "plugin.toml"):
         (tmp_path / name).write_bytes((kit_plugin("c", "sampler") / name).read_bytes())
+    kit_schema(tmp_path, '{"type": "object", "properties": {"any": {"type": "string"}}}')
     cases = [
         {"name": "unknown", "logits": [1], "expect": 0, "params": {"heat": 1}},
         {"name": "too long", "logits": [1] * 600, "expect": 0},
         {"name": "out of range", "logits": [1], "expect": 0, "params": {"top_p": 7}},
         {"name": "configured", "logits": [1], "expect": 0, "config": {"any": "thing"}},
-        {"name": "too much", "logits": [1], "expect": 0, "config": "x" * 20_000},
+        {"name": "does not fit", "logits": [1], "expect": 0, "config": {"any": 1}},
+        {"name": "too much", "logits": [1], "expect": 0, "config": {"any": "x" * 20_000}},
     ]
     (tmp_path / "golden.json").write_text(json.dumps(cases))
     said = kit_says("test", tmp_path, "--rounds", 1, code=1)
     verdicts = {trial["name"]: trial["verdict"] for trial in said["trials"] if trial["name"].startswith("golden")}
     assert [name for name, verdict in verdicts.items() if verdict == "ok"] == ["golden: configured"]
-    assert len(verdicts) == 5
+    assert len(verdicts) == 6

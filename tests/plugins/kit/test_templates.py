@@ -26,7 +26,9 @@ def test_a_template_builds_and_passes_its_tests(lang, role, kit_plugin, kit_says
     said = kit_says("test", kit_plugin(lang, role), "--rounds", 60)
     assert said["passed"]
     verdicts = {trial["name"]: trial["verdict"] for trial in said["trials"]}
-    assert set(verdicts.values()) == {"ok"}
+    assert {name for name, verdict in verdicts.items() if verdict != "ok"} == (
+        {"fork", "backtrack"} if role == "sampler" else set()
+    )
     assert sum(name.startswith("golden") for name in verdicts) >= 7
     expected = (
         {"reset", "replay", "random rows", "full areas"} if role == "sampler" else {"special tokens", "random texts"}
@@ -136,13 +138,14 @@ def test_what_a_template_needs_travels_with_the_package():
     assert "sdk/**/*" in project["tool"]["setuptools"]["package-data"]["sealhost.plugins"]
 
 
-@pytest.mark.parametrize("role", ["sampler", "tokenizer"])
-def test_the_reference_plugins_pass_the_kits_trials(role, kit_says):
-    from sealhost.plugins import reference_plugin, reference_plugins
+@pytest.mark.parametrize(
+    ("role", "name", "skipped"), [("sampler", "standard", {"golden", "backtrack"}), ("tokenizer", "bpe", {"golden"})]
+)
+def test_the_reference_plugins_pass_the_kits_trials(role, name, skipped, kit_says):
+    from sealhost.plugins import reference_plugin
 
-    (name,) = reference_plugins(role)
     said = kit_says("test", reference_plugin(role, name), "--rounds", 100)
-    assert {trial["name"] for trial in said["trials"] if trial["verdict"] != "ok"} == {"golden"}
+    assert {trial["name"] for trial in said["trials"] if trial["verdict"] != "ok"} == skipped
 
 
 @pytest.mark.model

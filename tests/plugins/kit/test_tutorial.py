@@ -30,7 +30,7 @@ if plugin_build._rustc() is not None:
 if shutil.which("asc") is not None:
     LANGUAGES["assemblyscript"] = "tranquil"
 HEADS = {
-    "plugin.c": "step(uint32_t rows) {\n",
+    "plugin.c": "static int32_t sample(void) {\n",
     "plugin.zig": "pub fn step() i32 {\n",
     "plugin.rs": "fn step(&mut self, step: &mut Step) -> Outcome {\n",
     "plugin.ts": "export function step(rows: u32): i32 {\n",

@@ -1,0 +1,47 @@
+// Says what the first letter of its configuration asks for.
+
+import { EDITED, ERROR_CAPACITY, fail, OK, PASS, STOP } from "sealhost/sealhost";
+import {
+  addBias, allow, allowNone, answer, answer_words, answerMask, answerSparse, backtrack, candidate, config, declareBacktrack, declareTier,
+  fastForward, FULL_TIER, logText, MASK_TIER, stepFits, TOPK_TIER,
+} from "sealhost/sampler";
+export { layout, sealhost_sampler_v1 } from "sealhost/sampler";
+
+export function init(): i32 {
+  declareTier(TIER);
+  declareBacktrack(4);
+  return OK;
+}
+
+export function reset(): i32 {
+  return OK;
+}
+
+export function step(rows: u32): i32 {
+  if (!stepFits(rows)) return fail(ERROR_CAPACITY, "step: too much");
+  switch (load<u8>(config)) {
+    case 0x6d:
+      allowNone();
+      allow(1);
+      allow(40);
+      return answerMask();
+    case 0x73:
+      addBias(0, 3, 100);
+      addBias(1, 4, -Infinity);
+      return answerSparse(2);
+    case 0x66:
+      for (let i: u32 = 0; i < 3; i++) store<u32>(answer_words + 4 * i, 5 + i);
+      return fastForward(3);
+    case 0x62:
+      store<u32>(answer_words, 9);
+      return backtrack(2, 1);
+    case 0x6c:
+      logText("hello\n");
+      return answer(PASS, 0);
+    case 0x65:
+      candidate(0).logit = -Infinity;
+      return answer(EDITED, 0);
+    default:
+      return answer(STOP, 0);
+  }
+}
