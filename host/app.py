@@ -2,8 +2,9 @@
 
 Rules
 * Everything is verified before anything is parsed: a host takes verified bundles and never a path.
-* A model counts as open only after a real first token, made by its own sampler (clause 5.6).
-* Whatever is opened is closed, in reverse order, however the block ends.
+* A model counts as open only after a real first token, made by its own sampler (clause 5.6); one that makes none
+  leaves nothing behind.
+* Each model can be closed by itself, beside others that go on; what is still open is closed with the host.
 * numba and wasmtime are imported when a host is made, not before (clause 6.5).
 
 Example:
@@ -19,8 +20,8 @@ import dataclasses
 import time
 import uuid
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, Self
 
 from ..kernels.errors import KernelError
 from .engine.detokenizer import TokenTable
@@ -37,13 +38,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from ..sandbox import OperatorLimits, Vocabulary
-    from ..signing import VerifiedBundle
+    from ..sandbox import OperatorLimits, PluginStats, SamplerPlugin, Sandbox, TokenizerPlugin, Vocabulary
+    from ..signing import VerifiedBundle, VerifiedPlugin
     from .config import EngineConfig
     from .weights.loaded import LoadedModel, LoadReport
 
 
-@dataclass(frozen=True, slots=True)
+class Guest(Protocol):
+    """A plugin that was loaded for one model, and what it did since."""
+
+    @property
+    def name(self) -> str:
+        """Name in its bundle's manifest."""
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of its module."""
+
+    def stats(self) -> PluginStats:
+        """A snapshot of its record; any thread may ask."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Opened:
     """A model that has made its first token.
 
@@ -51,6 +67,7 @@ class Opened:
         bundle: What was verified; its weights are closed by now.
         loaded: The running model.
         served: The same as the data plane and the command line use it.
+        guests: Its plugins with their roles, those of plugin bundles too.
         load_s: Seconds of loading: parsing, repacking, plugins, KV pool.
         first_token_s: Seconds of the warm-up request.
     """
@@ -58,8 +75,14 @@ class Opened:
     bundle: VerifiedBundle
     loaded: LoadedModel
     served: ServedModel
+    guests: tuple[tuple[str, Guest], ...]
     load_s: float
     first_token_s: float
+    _resources: ExitStack = field(repr=False)
+
+    def close(self) -> None:
+        """Ends its engine, requests that still run with an error, and frees its memory; idempotent."""
+        self._resources.close()
 
     @property
     def verify_s(self) -> float:
@@ -99,9 +122,8 @@ class Host:
             self.backend = CpuBackend(progress=announce)
         except KernelError as error:
             raise UsageError("backend", str(error), "see kernels/README.md for what it needs") from error
-        self._open = ExitStack()
+        self._open: list[Opened] = []
         self._sandbox = Sandbox(limits)
-        self._open.callback(self._sandbox.close)
 
     def open(
         self,
@@ -121,26 +143,36 @@ class Host:
             SealhostError: anything on the way was refused.
         """
         began = time.perf_counter()
-        loaded = load(bundle, self._sandbox, self.backend, self.config, progress=progress)
-        self._open.callback(loaded.close)
-        loaded = self._with_samplers(loaded, plugins)
-        engine = Engine(loaded, self.config)
-        engine.start()
-        self._open.callback(engine.close)
-        served = _served(loaded, engine)
-        ready = time.perf_counter()
-        _first_token(served)
-        return Opened(
+        shelf = _Shelf(self._sandbox)
+        with ExitStack() as stack:
+            loaded = load(bundle, shelf, self.backend, self.config, progress=progress)
+            stack.callback(loaded.close)
+            loaded = _with_samplers(loaded, plugins, shelf)
+            engine = Engine(loaded, self.config)
+            engine.start()
+            stack.callback(engine.close)
+            served = _served(loaded, engine)
+            ready = time.perf_counter()
+            _first_token(served)
+            resources = stack.pop_all()
+        opened = Opened(
             bundle=bundle,
             loaded=loaded,
             served=served,
+            guests=tuple(shelf.guests),
             load_s=ready - began,
             first_token_s=time.perf_counter() - ready,
+            _resources=resources,
         )
+        self._open.append(opened)
+        resources.callback(self._open.remove, opened)
+        return opened
 
     def close(self) -> None:
         """Ends all engines, frees all models and stops the sandbox; idempotent."""
-        self._open.close()
+        while self._open:
+            self._open[-1].close()
+        self._sandbox.close()
 
     def __enter__(self) -> Self:
         return self
@@ -150,17 +182,38 @@ class Host:
     ) -> None:
         self.close()
 
-    def _with_samplers(self, loaded: LoadedModel, bundles: Sequence[VerifiedBundle]) -> LoadedModel:
-        samplers = dict(loaded.samplers)
-        for bundle in bundles:
-            for plugin in bundle.plugins:
-                if plugin.role != "sampler":
-                    continue  # a tokenizer belongs to one vocabulary, so it comes with its model
-                if plugin.name in samplers:
-                    problem = f"expected samplers of distinct names, got two called {plugin.name}"
-                    raise UsageError(bundle.manifest.name, problem, "leave one of the plugin bundles out")
-                samplers[plugin.name] = self._sandbox.load_sampler(plugin, loaded.spec.vocab)
-        return dataclasses.replace(loaded, samplers=samplers)
+
+class _Shelf:
+    """The sandbox, and which plugins of it belong to one model."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.guests: list[tuple[str, Guest]] = []
+
+    def load_tokenizer(self, plugin: VerifiedPlugin, vocabulary: Vocabulary) -> TokenizerPlugin:
+        """As the sandbox does."""
+        tokenizer = self._sandbox.load_tokenizer(plugin, vocabulary)
+        self.guests.append(("tokenizer", tokenizer))
+        return tokenizer
+
+    def load_sampler(self, plugin: VerifiedPlugin, vocab_size: int) -> SamplerPlugin:
+        """As the sandbox does."""
+        sampler = self._sandbox.load_sampler(plugin, vocab_size)
+        self.guests.append(("sampler", sampler))
+        return sampler
+
+
+def _with_samplers(loaded: LoadedModel, bundles: Sequence[VerifiedBundle], shelf: _Shelf) -> LoadedModel:
+    samplers = dict(loaded.samplers)
+    for bundle in bundles:
+        for plugin in bundle.plugins:
+            if plugin.role != "sampler":
+                continue  # a tokenizer belongs to one vocabulary, so it comes with its model
+            if plugin.name in samplers:
+                problem = f"expected samplers of distinct names, got two called {plugin.name}"
+                raise UsageError(bundle.manifest.name, problem, "leave one of the plugin bundles out")
+            samplers[plugin.name] = shelf.load_sampler(plugin, loaded.spec.vocab)
+    return dataclasses.replace(loaded, samplers=samplers)
 
 
 def _served(loaded: LoadedModel, engine: Engine) -> ServedModel:

@@ -35,6 +35,9 @@ PREFIX = "SEALHOST_"
 _VERBS = {
     "demo": ("demo:demo", "Fetch a small model, make keys, pack, sign, verify and answer a question."),
     "serve": ("serve:serve", "Serve bundles over HTTP with OpenAI's API."),
+    "swap": ("admin:swap", "Put another version of a model into a running host."),
+    "rollback": ("admin:rollback", "Go back to the version that a running host served before."),
+    "drain": ("admin:drain", "Have a running host take no new requests."),
     "run": ("ask:run", "Answer one prompt on the terminal."),
     "chat": ("ask:chat", "Talk with a model on the terminal."),
     "tokenize": ("tokenize:tokenize", "Print the token ids of standard input."),

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 
-from . import catalogue, generate
+from . import admin, catalogue, generate
 from .access import Access
+from .admin_access import AdminAccess
+from .bearer import BearerKeys
 from .endpoint import Endpoint
 from .refusal import http_refusal, refusal
 
@@ -24,9 +27,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
+    from .endpoint import Handler
     from .service import Service
-
-import msgspec
 
 
 def data_plane(service: Service, *, keys: Sequence[str] = (), origins: Sequence[str] = ()) -> ASGIApp:
@@ -37,21 +39,46 @@ def data_plane(service: Service, *, keys: Sequence[str] = (), origins: Sequence[
         keys: API keys; none: no key is asked for.
         origins: Web origins that a browser lets in, see `access`.
     """
+    counted = service.telemetry.endpoint
     routes = [
-        Route("/v1/chat/completions", Endpoint(generate.Chat(service)), methods=["POST"]),
-        Route("/v1/completions", Endpoint(generate.Completions(service)), methods=["POST"]),
+        Route("/v1/chat/completions", Endpoint(generate.Chat(service), count=counted("chat")), methods=["POST"]),
+        Route(
+            "/v1/completions", Endpoint(generate.Completions(service), count=counted("completions")), methods=["POST"]
+        ),
         Route("/v1/models", Endpoint(catalogue.Models(service)), methods=["GET"]),
         Route("/v1/models/{id:path}", Endpoint(catalogue.Model(service)), methods=["GET"]),
-        Route("/tokenize", Endpoint(catalogue.Tokenize(service)), methods=["POST"]),
-        Route("/detokenize", Endpoint(catalogue.Detokenize(service)), methods=["POST"]),
+        Route("/tokenize", Endpoint(catalogue.Tokenize(service), count=counted("tokenize")), methods=["POST"]),
+        Route("/detokenize", Endpoint(catalogue.Detokenize(service), count=counted("detokenize")), methods=["POST"]),
         *_health(service),
     ]
     return Access(_routed(routes), keys=keys, origins=origins)
 
 
-def admin_plane(service: Service) -> ASGIApp:
-    """Health checks on a socket of their own, which the data plane's clients need not reach."""
-    return _routed(_health(service))
+def admin_plane(desk: admin.Admin, *, keys: Sequence[str] = ()) -> ASGIApp:
+    """Builds the application that operators use, on a socket of its own.
+
+    Args:
+        desk: What its endpoints share.
+        keys: Admin keys; none: only requests from this machine, see `admin_access`.
+    """
+    work: dict[str, Handler] = {
+        "/admin/swap": admin.Swap(desk),
+        "/admin/rollback": admin.Rollback(desk),
+        "/admin/drain": admin.Drain(desk),
+        "/admin/keys/reload": admin.ReloadKeys(desk),
+    }
+    views: dict[str, Handler] = {
+        "/admin/models": admin.Models(desk),
+        "/admin/plugins": admin.Plugins(desk),
+        "/admin/operation": admin.Operation(desk),
+        "/metrics": admin.Scrape(desk),
+    }
+    routes = [
+        Route(path, Endpoint(handler, refuse=admin.admin_refusal), methods=[method])
+        for method, handlers in (("POST", work), ("GET", views))
+        for path, handler in handlers.items()
+    ]
+    return AdminAccess(_routed([*routes, *_health(desk.service)]), keys=BearerKeys(keys))
 
 
 def _health(service: Service) -> list[Route]:

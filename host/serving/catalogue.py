@@ -50,10 +50,11 @@ class Tokenize:
         """Answers {"tokens": […]}."""
         self._service.registry.require_ready()
         request = read(TokenizeRequest, await exchange.body())
-        encode = self._service.registry.find(request.model).tokenizer.encode
         special = {"add_special": bool(request.add_special), "parse_special": bool(request.parse_special)}
-        work = self._service.workers.run(encode, request.content, **special)
-        await exchange.answer({"tokens": await exchange.while_connected(work)})
+        with self._service.registry.hold(request.model) as model:
+            work = self._service.workers.run(model.tokenizer.encode, request.content, **special)
+            tokens = await exchange.while_connected(work)
+        await exchange.answer({"tokens": tokens})
 
 
 class Detokenize:

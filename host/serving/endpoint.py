@@ -2,6 +2,7 @@
 
 Rules
 * Endpoints are ASGI applications; no middleware stands between them and the client's disconnect.
+* Each request is counted once, under one of a fixed set of outcomes (clause 7.9).
 * An error that is no refusal is a bug: it is logged in one line, and the client gets a plain 500.
 
 Example:
@@ -17,9 +18,13 @@ import structlog
 
 from ...signing.errors import Code, SealhostError
 from .exchange import ClientGone, Exchange
-from .refusal import unexpected
+from .refusal import refusal, unexpected
+from .telemetry import Outcome, outcome_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from starlette.types import Receive, Scope, Send
 
 log = structlog.get_logger("sealhost.serving")
@@ -33,23 +38,42 @@ class Handler(Protocol):
 
 
 class Endpoint:
-    """An ASGI application around a handler."""
+    """An ASGI application around a handler.
 
-    def __init__(self, handler: Handler) -> None:
+    Args:
+        handler: Its work.
+        count: Told how each request ended.
+        refuse: Status and body for an error.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        count: Callable[[Outcome], None] = lambda _: None,
+        refuse: Callable[[SealhostError], tuple[int, dict[str, Any]]] = refusal,
+    ) -> None:
         self._handler = handler
+        self._count = count
+        self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
         exchange = Exchange(scope, receive, send)
         try:
             await self._handler(exchange)
+            self._count(Outcome.FINISHED)
         except ClientGone:
+            self._count(Outcome.CANCELLED)
             log.info("client went away", path=scope["path"])
         except SealhostError as error:
             if error.code is Code.INTERNAL:
                 log.warning("request failed", path=scope["path"], error=str(error))
-            await exchange.answer_error(error)
+            status, body = self._refuse(error)
+            self._count(outcome_of(status))
+            await exchange.answer_refusal(status, body)
         except Exception as error:  # the last line between a bug and the client
+            self._count(Outcome.FAILED)
             traceback = os.environ.get("SEALHOST_DEBUG") == "1"
             log.exception("bug", path=scope["path"], error=f"{type(error).__name__}: {error}", exc_info=traceback)
             await exchange.answer_refusal(*unexpected())

@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -36,7 +37,6 @@ BODY_SECONDS = 60
 
 DONE = b"data: [DONE]\n\n"
 
-_JSON = [(b"content-type", b"application/json")]
 _EVENTS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
@@ -56,10 +56,16 @@ def event(data: object) -> bytes:
 
 
 class Exchange:
-    """One request; used by one task."""
+    """One request; used by one task.
+
+    Attributes:
+        scope: What ASGI tells of it.
+        began: When its head had arrived, by `time.perf_counter`.
+    """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
+        self.began = time.perf_counter()
         self._receive = receive
         self._send = send
         self._started = False
@@ -106,9 +112,14 @@ class Exchange:
 
     async def answer(self, body: object, *, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         """Sends a complete JSON answer."""
-        content = msgspec.json.encode(body)
+        await self.answer_bytes(msgspec.json.encode(body), b"application/json", status=status, headers=headers)
+
+    async def answer_bytes(
+        self, content: bytes, kind: bytes, *, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """Sends a complete answer of any content type."""
         length = (b"content-length", str(len(content)).encode())
-        await self._start(status, [*_JSON, length, *headers])
+        await self._start(status, [(b"content-type", kind), length, *headers])
         await self._send({"type": "http.response.body", "body": content})
 
     async def answer_error(self, error: SealhostError) -> None:

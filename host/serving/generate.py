@@ -4,6 +4,7 @@ Rules
 * Everything that can be refused is refused before anything is sent; the head of a stream goes out with its first event.
 * Each choice is a request of its own to the engine, with its own sandbox (clause 5.1).
 * From reading the body on, the client's going away stops the work.
+* A request holds its model from looking it up to its last word: a swap changes nothing for it (clause 7.4).
 
 Example:
     Route("/v1/chat/completions", Endpoint(Chat(service)), methods=["POST"])
@@ -23,6 +24,7 @@ from .generation import Generation
 from .options import chat_options, completion_options
 from .refusal import http_refusal
 from .schema import UNSUPPORTED_PARAMETER, ChatRequest, CompletionRequest, read
+from .telemetry import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,12 +62,12 @@ class Chat:
 
     async def _answer(self, exchange: Exchange, body: dict[str, Any]) -> None:
         request = read(ChatRequest, body)
-        model = self._service.registry.find(request.model)
-        options = chat_options(request, model)
-        messages = prompts.chat_messages(request.messages)
-        ids = await self._service.workers.run(prompts.chat_prompt, model, messages)
-        requests = _requests(model, [ids], options, "messages")
-        await _generate(self._service, exchange, _job(request, model, requests, ChatReply(model, options)))
+        with self._service.registry.hold(request.model) as model:
+            options = chat_options(request, model)
+            messages = prompts.chat_messages(request.messages)
+            ids = await self._service.workers.run(prompts.chat_prompt, model, messages)
+            requests = _requests(model, [ids], options, "messages")
+            await _generate(self._service, exchange, _job(request, model, requests, ChatReply(model, options)))
 
 
 class Completions:
@@ -82,15 +84,15 @@ class Completions:
 
     async def _answer(self, exchange: Exchange, body: dict[str, Any]) -> None:
         request = read(CompletionRequest, body)
-        model = self._service.registry.find(request.model)
-        options = completion_options(request, model)
-        if request.echo and request.logprobs is not None:
-            problem = "expected it without logprobs, which are not computed for the prompt"
-            raise http_refusal(400, problem, "leave one out", param="echo", code=UNSUPPORTED_PARAMETER)
-        ids, texts = await self._service.workers.run(_encode, model, request)
-        requests = _requests(model, ids, options, "prompt")
-        reply = CompletionReply(model, options, texts, echo=bool(request.echo))
-        await _generate(self._service, exchange, _job(request, model, requests, reply))
+        with self._service.registry.hold(request.model) as model:
+            options = completion_options(request, model)
+            if request.echo and request.logprobs is not None:
+                problem = "expected it without logprobs, which are not computed for the prompt"
+                raise http_refusal(400, problem, "leave one out", param="echo", code=UNSUPPORTED_PARAMETER)
+            ids, texts = await self._service.workers.run(_encode, model, request)
+            requests = _requests(model, ids, options, "prompt")
+            reply = CompletionReply(model, options, texts, echo=bool(request.echo))
+            await _generate(self._service, exchange, _job(request, model, requests, reply))
 
 
 def _encode(model: ServedModel, request: CompletionRequest) -> tuple[list[tuple[int, ...]], list[str]]:
@@ -131,8 +133,10 @@ def _job(request: Generate, model: ServedModel, requests: list[GenerationRequest
 
 
 async def _generate(service: Service, exchange: Exchange, job: _Job) -> None:
-    generation = Generation(job.model.engine, job.requests)
+    meter = service.telemetry.model(job.model.name)
+    generation = Generation(job.model.engine, job.requests, Stopwatch(meter, exchange.began))
     with service.running(generation):
+        meter.prompt_tokens += sum(len(one.prompt_ids) for one in job.requests if one.choice == 0)
         if job.stream:
             await _stream(exchange, generation, job)
             return

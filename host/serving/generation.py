@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ..engine.request import ErrorEvent, FinishEvent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from ...signing.errors import SealhostError
     from ..engine.request import Event, GenerationRequest, TokenEvent
@@ -31,11 +31,23 @@ if TYPE_CHECKING:
 
 
 class Generation:
-    """The engine requests of one HTTP request; made and used on the event loop."""
+    """The engine requests of one HTTP request; made and used on the event loop.
 
-    def __init__(self, engine: EnginePort, requests: Sequence[GenerationRequest]) -> None:
+    Args:
+        engine: Where they run.
+        requests: One for each choice.
+        watch: Told of each batch of events before it is handed on.
+    """
+
+    def __init__(
+        self,
+        engine: EnginePort,
+        requests: Sequence[GenerationRequest],
+        watch: Callable[[Sequence[tuple[int, TokenEvent | FinishEvent]]], None] = lambda _: None,
+    ) -> None:
         self._engine = engine
         self._requests = requests
+        self._watch = watch
         self._index = {request.id: number for number, request in enumerate(requests)}
         self._open: set[str] = set()
         self._queue: asyncio.Queue[Event] = asyncio.Queue()
@@ -62,6 +74,7 @@ class Generation:
             while not self._queue.empty():
                 events.append(self._queue.get_nowait())
             batch, failure = self._sort(events)
+            self._watch(batch)
             if batch:
                 yield batch
             if failure is not None:

@@ -3,15 +3,20 @@
 Rules
 * A model is published only after it has made a real first token; until then /readyz says 503 (clause 5.6).
 * A name that is not served is 404; no other model ever answers in its place.
+* A request holds its model from looking it up to its last word, so that a model that was replaced is freed after
+  those who use it, and never under them (clause 7.4).
 
 Example:
     registry = Registry()
     registry.publish([served])
-    registry.find("smollm2")
+    with registry.hold("smollm2") as model: ...
 """
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .refusal import http_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..engine.request import EngineStats, Event, GenerationRequest
     from .template import ChatTemplate
@@ -52,9 +57,9 @@ class EnginePort(Protocol):
         """A snapshot of its counters."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ServedModel:
-    """One loaded model, ready to answer.
+    """One loaded model, ready to answer; two that were loaded from one bundle are not the same.
 
     Attributes:
         name: The bundle's name, the id that clients send.
@@ -109,21 +114,64 @@ class Phase(StrEnum):
 
     LOADING = "loading"
     READY = "ready"
+    DRAINING = "draining"
     STOPPING = "stopping"
 
 
+_UNAVAILABLE = {
+    Phase.LOADING: ("expected a loaded model, it is still loading", "try again soon", "loading"),
+    Phase.DRAINING: ("the server takes no new requests", "send it to another one", "draining"),
+    Phase.STOPPING: ("the server is shutting down", "send it to another one", "shutting_down"),
+}
+"""What a request is told in each phase but READY: problem, remedy, code."""
+
+
 class Registry:
-    """The models by name; `publish` replaces all of them in one assignment, so any thread may call it."""
+    """The models by name, who uses them, and the host's phase; any thread may call it."""
 
     def __init__(self) -> None:
         self._models: dict[str, ServedModel] = {}
+        self._changed = threading.Condition()
+        self._holds: Counter[ServedModel] = Counter()
         self.phase = Phase.LOADING
 
     def publish(self, models: Sequence[ServedModel]) -> None:
         """Makes warmed-up models available, all at once."""
-        self._models = {model.name: model for model in models}
-        if self.phase is Phase.LOADING:
-            self.phase = Phase.READY
+        with self._changed:
+            self._models = {model.name: model for model in models}
+            if self.phase is Phase.LOADING:
+                self.phase = Phase.READY
+
+    def replace(self, model: ServedModel) -> None:
+        """Puts a warmed-up model in the place of the one with its name: from here on new requests get it.
+
+        Who holds the one before keeps it.
+        """
+        with self._changed:
+            self._models = {**self._models, model.name: model}
+
+    def drain(self) -> None:
+        """From now on new requests get 503; ignored when the host is stopping.
+
+        Raises:
+            RequestError: 503, the host is still loading.
+        """
+        with self._changed:
+            if self.phase is Phase.LOADING:
+                self.require_ready()
+            if self.phase is Phase.READY:
+                self.phase = Phase.DRAINING
+
+    def resume(self) -> None:
+        """Takes requests again after `drain`; ignored in any other phase."""
+        with self._changed:
+            if self.phase is Phase.DRAINING:
+                self.phase = Phase.READY
+
+    def stop(self) -> None:
+        """From now on new requests get 503, for good."""
+        with self._changed:
+            self.phase = Phase.STOPPING
 
     @property
     def models(self) -> tuple[ServedModel, ...]:
@@ -132,24 +180,56 @@ class Registry:
 
     def require_ready(self) -> None:
         """Raises RequestError (503) unless requests are taken."""
-        if self.phase is Phase.LOADING:
-            raise http_refusal(503, "expected a loaded model, it is still loading", "try again soon", code="loading")
-        if self.phase is Phase.STOPPING:
-            raise http_refusal(503, "the server is shutting down", "send it to another one", code="shutting_down")
+        if (said := _UNAVAILABLE.get(self.phase)) is not None:
+            problem, remedy, code = said
+            raise http_refusal(503, problem, remedy, code=code)
 
     def find(self, name: str | None) -> ServedModel:
         """The model of this name; without a name the only one.
 
         Raises:
-            RequestError: 503 while loading or stopping, 404 for an unknown name, 400 for no name among several.
+            RequestError: 503 while loading, draining or stopping, 404 for an unknown name, 400 for no name among
+                several.
         """
         self.require_ready()
-        names = ", ".join(self._models)
+        models = self._models  # one snapshot: a swap may come in between
+        names = ", ".join(models)
         if name is None:
-            if len(self._models) == 1:
-                return next(iter(self._models.values()))
+            if len(models) == 1:
+                return next(iter(models.values()))
             raise http_refusal(400, f"expected a model, one of {names}", "name one", param="model")
-        if name not in self._models:
+        if name not in models:
             problem = f"expected one of {names}, got the model {name[:100]!r}"
             raise http_refusal(404, problem, "GET /v1/models lists them", param="model", code="model_not_found")
-        return self._models[name]
+        return models[name]
+
+    @contextmanager
+    def hold(self, name: str | None) -> Iterator[ServedModel]:
+        """`find`, and keeps the model from being freed while the block runs."""
+        with self._changed:
+            model = self.find(name)
+            self._holds[model] += 1
+        try:
+            yield model
+        finally:
+            with self._changed:
+                self._holds[model] -= 1
+                if not self._holds[model]:
+                    del self._holds[model]
+                    self._changed.notify_all()
+
+    def holders(self, model: ServedModel) -> int:
+        """Requests that use a model now."""
+        with self._changed:
+            return self._holds[model]
+
+    def wait_until_free(self, model: ServedModel, given_up: Callable[[], bool]) -> bool:
+        """Blocks until nobody uses a model that was replaced; answers False when `given_up` says so, after `wake`."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._holds[model] or given_up())
+            return not self._holds[model]
+
+    def wake(self) -> None:
+        """Has those who wait look again."""
+        with self._changed:
+            self._changed.notify_all()

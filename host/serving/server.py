@@ -26,7 +26,7 @@ from ..errors import HostError
 from .protocol import BoundedHttp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from starlette.types import ASGIApp
 
@@ -89,12 +89,15 @@ class Server(uvicorn.Server):
     """uvicorn with our order of shutting down.
 
     Args:
-        app: The data plane.
-        service: Its state, to be told of the shutdown.
+        app: The data plane, or the admin plane.
+        service: The data plane's state, to be told of the shutdown; None for the admin plane, which has none to end.
         grace: Seconds that running answers have to finish.
+        hang_up: Called on SIGHUP, in a signal handler; None leaves the signal alone.
     """
 
-    def __init__(self, app: ASGIApp, service: Service, *, grace: float) -> None:
+    def __init__(
+        self, app: ASGIApp, service: Service | None, *, grace: float, hang_up: Callable[[], object] | None = None
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -113,15 +116,15 @@ class Server(uvicorn.Server):
         )
         self._service = service
         self._grace = grace
+        self._hang_up = hang_up
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends running answers after the grace period."""
-        self._service.refuse_new()
         loop = asyncio.get_running_loop()
-        timers = [
-            loop.call_later(self._grace, self._service.interrupt_all),
-            loop.call_later(self._grace + LAST_WORDS_SECONDS, self._cut),
-        ]
+        timers = [loop.call_later(self._grace + LAST_WORDS_SECONDS, self._cut)]
+        if self._service is not None:
+            self._service.refuse_new()
+            timers.append(loop.call_later(self._grace, self._service.interrupt_all))
         try:
             with contextlib.suppress(TimeoutError):
                 # a connection that does not close must not keep the process
@@ -138,6 +141,8 @@ class Server(uvicorn.Server):
             yield
             return
         before = {one: signal.signal(one, self._stop) for one in (signal.SIGTERM, signal.SIGINT)}
+        if (hang_up := self._hang_up) is not None:
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda _signal, _frame: hang_up())
         try:
             yield
         finally:

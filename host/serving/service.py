@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .refusal import http_refusal
-from .served import Phase
+from .telemetry import Telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,11 +33,13 @@ class Service:
         registry: Its models.
         workers: Threads for rendering and encoding.
         generations: What is being generated now.
+        telemetry: What was counted so far.
     """
 
     registry: Registry
     workers: Workers
     generations: set[Generation] = field(default_factory=set)
+    telemetry: Telemetry = field(default_factory=Telemetry)
 
     @contextlib.contextmanager
     def running(self, generation: Generation) -> Iterator[None]:
@@ -56,7 +58,7 @@ class Service:
 
     def refuse_new(self) -> None:
         """From now on every new request gets 503."""
-        self.registry.phase = Phase.STOPPING
+        self.registry.stop()
 
     def interrupt_all(self) -> None:
         """Ends what is running with an error, for a shutdown whose grace period is over."""

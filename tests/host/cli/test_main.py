@@ -187,7 +187,7 @@ def _environment() -> dict[str, str]:
 
 
 def test_log_records_are_one_line_and_show_tracebacks_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sealhost.host.cli.serve import OneLine
+    from sealhost.host.cli.logs import OneLine
 
     def formatted() -> str:
         try:

@@ -30,6 +30,7 @@ from sealhost.host.serving.template import ChatTemplate
 from sealhost.host.serving.workers import Workers
 from sealhost.sandbox import OperatorLimits, SamplerPlugin
 from sealhost.sandbox.config_schema import ConfigSchema
+from sealhost.sandbox.tier import Tier
 
 BOS, EOS, IM_START, IM_END = 300, 301, 302, 303
 SPECIALS = {"<s>": BOS, "</s>": EOS, "<|im_start|>": IM_START, "<|im_end|>": IM_END}
@@ -199,9 +200,12 @@ OTHER_SCHEMA = {
 
 def sampler(name: str, schema: dict[str, Any] | None = None) -> SamplerPlugin:
     """The real proxy over no guest at all: what it checks of a request, it checks before it starts one."""
-    layout: Any = SimpleNamespace(vocab_capacity=1 << 20, config_capacity=200)
+    layout: Any = SimpleNamespace(
+        vocab_capacity=1 << 20, config_capacity=200, max_rows=8, max_backtrack=0, check_tier=lambda _: None
+    )
     program: Any = SimpleNamespace(limits=None, engine=SimpleNamespace(allowed=OperatorLimits(), clock=time.monotonic))
-    return SamplerPlugin(name, "", program, layout, 300, None if schema is None else ConfigSchema(schema))
+    checked = None if schema is None else ConfigSchema(schema)
+    return SamplerPlugin(name, "", program, layout, tier=Tier("full"), vocab_size=300, schema=checked)
 
 
 def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Plane:

@@ -327,7 +327,7 @@ def test_a_bug_is_a_plain_500_without_its_text(
     assert live.client.get("/livez").json() == {"status": "ok"}
 
 
-@pytest.mark.parametrize("phase", ["loading", "stopping"])
+@pytest.mark.parametrize("phase", ["loading", "draining", "stopping"])
 def test_before_ready_and_after_every_path_but_livez_is_503(
     make_plane: Callable[..., Any], serve_plane: Callable[..., Any], phase: str
 ) -> None:

@@ -87,20 +87,3 @@ def test_an_address_that_cannot_be_taken_is_refused_with_a_remedy(host: str, por
         with pytest.raises(HostError, match=r"E_IO .*expected to listen there.*--port") as caught:
             bind(host, other.getsockname()[1] if port is None else port)
     assert caught.value.exit_code is ExitCode.IO
-
-
-def test_the_admin_plane_answers_health_and_nothing_else(make_plane: Callable[..., Any]) -> None:
-    from sealhost.host.serving.app import admin_plane
-    from sealhost.host.serving.server import Server, in_background
-
-    plane = make_plane()
-    with bind("127.0.0.1", 0) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with (
-            in_background(Server(admin_plane(plane.service), plane.service, grace=0), listener),
-            httpx.Client(base_url=url, timeout=10, trust_env=False) as client,
-        ):
-            assert client.get("/livez").json() == {"status": "ok"}
-            assert client.get("/readyz").json()["status"] == "ready"
-            for path in ("/v1/models", "/v1/chat/completions", "/tokenize"):
-                assert client.post(path, json={}).json()["error"]["code"] == "not_found"

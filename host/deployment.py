@@ -1,0 +1,405 @@
+"""Which bundle stands behind each model's name: the first load, swaps, and the way back.
+
+    verify ─▶ marks compared ─▶ load beside the old one ─▶ first token ─▶ marks raised ─▶ switch ─▶ old one kept
+
+Rules (chapter 7 of host/README.md)
+* Whatever fails on the way leaves the old one serving; the switch itself is one assignment, and nothing follows it.
+* A directory is only ever verified before anything in it is parsed, and only directories of allowed folders are opened.
+* One thread at a time changes anything (`serving.operations` sees to it); any thread may look.
+
+Example:
+    deployment.start([Path("v1")], tell)
+    change = deployment.swap(Path("/srv/models/v2"), None, tell)
+    deployment.rollback(change.name, None, tell)
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import structlog
+
+from ..signing import verify as verify_bundle
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from ..signing import TrustPolicy, VerifiedBundle
+    from .app import Opened
+    from .folders import AllowedFolders
+    from .judges import Judges
+    from .serving.operations import Tell
+    from .serving.served import Registry
+
+log = structlog.get_logger("sealhost.admin")
+
+
+class Opener(Protocol):
+    """What is used of app.Host."""
+
+    def open(
+        self,
+        bundle: VerifiedBundle,
+        *,
+        plugins: Sequence[VerifiedBundle] = (),
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Opened:
+        """Loads a model and makes its first token, or raises and leaves nothing behind."""
+
+    def close(self) -> None:
+        """Closes whatever is open."""
+
+
+class Verify(Protocol):
+    """What is used of signing.verify."""
+
+    def __call__(
+        self, root: Path, trust: TrustPolicy, *, progress: Callable[[int, int], None] | None = None
+    ) -> VerifiedBundle:
+        """Verifies a bundle, or raises."""
+
+
+class Earlier(NamedTuple):
+    """A bundle that was served before: enough to open it again and to know that it is the same."""
+
+    root: Path
+    version: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What stands behind one name; replaced as a whole.
+
+    Attributes:
+        current: What new requests get.
+        previous: What rollback goes back to at once; None when it is not loaded.
+        earlier: Where what rollback goes back to came from; None before the first swap.
+    """
+
+    current: Opened
+    previous: Opened | None = None
+    earlier: Earlier | None = None
+
+
+class Change(NamedTuple):
+    """What an operation has done.
+
+    Attributes:
+        name: The model.
+        changed: False when it was served already.
+        old: The one before.
+        new: The one that is served now.
+        still_running: Requests that go on with the one before.
+    """
+
+    name: str
+    changed: bool
+    old: Opened
+    new: Opened
+    still_running: int
+
+
+class Deployment:
+    """The models of one host.
+
+    Args:
+        judges: Trust policy and state.
+        registry: Where the data plane looks models up.
+        make_host: Makes the host, once the first bundle was accepted.
+        verify: The verifier.
+        folders: Where bundles may be swapped in from.
+        keep_previous: Whether the one before stays loaded for a rollback at once.
+    """
+
+    def __init__(
+        self,
+        judges: Judges,
+        registry: Registry,
+        make_host: Callable[[], Opener],
+        *,
+        verify: Verify = verify_bundle,
+        folders: AllowedFolders,
+        keep_previous: bool = True,
+    ) -> None:
+        self.judges = judges
+        self.folders = folders
+        self._registry = registry
+        self._make_host = make_host
+        self._verify = verify
+        self._keep_previous = keep_previous
+        self._host: Opener | None = None
+        self._plugins: list[VerifiedBundle] = []
+        self._places: dict[str, Place] = {}
+        self._retiring: dict[threading.Thread, Opened] = {}
+        self._closing = False
+
+    # ---- what is there; any thread
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Name → what stands behind it, as a snapshot."""
+        return dict(self._places)
+
+    @property
+    def retiring(self) -> list[Opened]:
+        """Those that are freed once their last request has ended."""
+        return list(self._retiring.values())
+
+    def opened(self, name: str) -> list[Opened]:
+        """Every loaded model of this name: the current one first."""
+        place = self._places[name]
+        rest = [one for one in self.retiring if one.served.name == name]
+        return [place.current, *([place.previous] if place.previous is not None else []), *rest]
+
+    # ---- what changes it; one thread at a time
+
+    def start(
+        self, roots: Sequence[Path], plugins: Sequence[Path], tell: Tell, loaded: Callable[[Opened], None]
+    ) -> None:
+        """Verifies and loads what is served first, and publishes all of it at once.
+
+        Args:
+            roots: Directories of model bundles.
+            plugins: Directories of plugin bundles, for every model.
+            tell: Told of the progress.
+            loaded: Told of each model that has made its first token.
+
+        Raises:
+            SealhostError: one was refused; nothing was published.
+        """
+        tell("verifying")
+        self._plugins = [_without_weights(self._verify(root, self.judges.trust)) for root in plugins]
+        self.judges.check(self._plugins)
+        opened: dict[str, Opened] = {}
+        for root in roots:
+            bundle = self._verified(root, tell)
+            self.judges.check([bundle])
+            if bundle.manifest.name in opened:
+                problem = f"expected bundles of distinct names, got two called {bundle.manifest.name}"
+                raise UsageError(str(root), problem, "serve one of them")
+            one = self._load(bundle, tell)
+            opened[one.served.name] = one
+            loaded(one)
+        # all of them work and none is in use: the marks rise before the first request (signing/README.md, 11.4)
+        tell("raising marks")
+        self.judges.record([*self._plugins, *(one.bundle for one in opened.values())])
+        self._places = {name: Place(one) for name, one in opened.items()}
+        self._registry.publish([one.served for one in opened.values()])
+
+    def swap(self, root: Path | None, name: str | None, tell: Tell) -> Change:
+        """Puts another version in the place of the one that is served under its name.
+
+        Args:
+            root: The bundle's directory; None: the one that `name` came from, read anew.
+            name: The model that is meant; None: whatever name the bundle has.
+            tell: Told of the progress.
+
+        Raises:
+            SealhostError: it was refused; the old one goes on.
+        """
+        if root is None:
+            root = self._place(name).current.bundle.root.absolute()
+        elif name is not None:
+            self._place(name)
+        self.folders.check(root)
+        bundle = self._accepted(root, name, tell)
+        current = self._places[bundle.manifest.name].current
+        if bundle.digest == current.bundle.digest:
+            _drop_weights(bundle)
+            return Change(bundle.manifest.name, changed=False, old=current, new=current, still_running=0)
+        with _weights_dropped_on_refusal(bundle):
+            self.judges.check([bundle])
+        return self._replace(bundle, self._recorded, tell)
+
+    def rollback(self, name: str, root: Path | None, tell: Tell) -> Change:
+        """Goes back to the version before: at once while it is loaded, else by opening its directory again.
+
+        Args:
+            name: The model.
+            root: Another directory to go back to; None: the one before.
+            tell: Told of the progress.
+
+        Raises:
+            SealhostError: there is nothing to go back to, or it is refused today; what is served goes on.
+        """
+        place = self._place(name)
+        if root is None and place.previous is not None:
+            tell("judging")
+            self.judges.standing(place.previous.bundle)
+            self._judge_plugins()
+            self.judges.accept_older(place.previous.bundle)
+            return self._switch(name, place.previous)
+        expected = None
+        if root is None:
+            expected = self._earlier(name, place)
+            root = expected.root.absolute()
+        self.folders.check(root)
+        bundle = self._accepted(root, name, tell)
+        with _weights_dropped_on_refusal(bundle):
+            _check_is_a_way_back(bundle, place.current, expected)
+        return self._replace(bundle, self.judges.accept_older, tell)
+
+    def reload_keys(self, tell: Tell) -> None:
+        """Reads the trust policy again; what runs goes on, whatever it says (`standing` tells).
+
+        Raises:
+            SealhostError: the policy is refused; the one from before stays in force.
+        """
+        tell("reading keys")
+        self.judges.reload()
+        for name, place in self._places.items():
+            if (objection := self.judges.objection(place.current.bundle)) is not None:
+                _say("no longer trusted", model=name, because=str(objection))
+        _say("keys reloaded", keys=len(self.judges.trust.keys))
+
+    def close(self) -> None:
+        """Closes every model, in use or not; idempotent."""
+        self._closing = True
+        for thread in list(self._retiring):
+            self._registry.wake()
+            thread.join()
+        if self._host is not None:
+            self._host.close()
+
+    # ---- steps
+
+    def _place(self, name: str | None) -> Place:
+        if name is None or name not in self._places:
+            problem = f"expected one of {', '.join(self._places) or 'no models'}, got {name or 'no name'}"
+            raise UsageError("name", problem, "name a model that is served; a new one needs a restart")
+        return self._places[name]
+
+    def _earlier(self, name: str, place: Place) -> Earlier:
+        if place.earlier is None:
+            problem = f"expected a version before {place.current.bundle.manifest.version}, got none since the start"
+            raise UsageError(name, problem, "name a directory to go back to")
+        return place.earlier
+
+    def _accepted(self, root: Path, name: str | None, tell: Tell) -> VerifiedBundle:
+        """A verified model bundle whose name is served, and is the one that was meant; its weights are open."""
+        self._judge_plugins()
+        bundle = self._verified(root, tell)
+        found = bundle.manifest.name
+        with _weights_dropped_on_refusal(bundle):
+            if name is not None and found != name:
+                problem = f"expected a bundle of {name}, got one of {found}"
+                raise UsageError(str(root), problem, "name the directory of the right bundle")
+            if bundle.weights is None:
+                raise UsageError(str(root), "expected a model bundle, got one of plugins", "plugins need a restart")
+            self._place(found)
+        return bundle
+
+    def _verified(self, root: Path, tell: Tell) -> VerifiedBundle:
+        tell("verifying")
+        return self._verify(root, self.judges.trust, progress=lambda done, total: tell("verifying", done, total))
+
+    def _judge_plugins(self) -> None:
+        """The plugin bundles come along into the new model, so they are judged with it."""
+        for plugin in self._plugins:
+            self.judges.standing(plugin)
+
+    def _load(self, bundle: VerifiedBundle, tell: Tell) -> Opened:
+        tell("loading")
+        if self._host is None:
+            self._host = self._make_host()
+        return self._host.open(bundle, plugins=self._plugins, progress=lambda done, total: tell("loading", done, total))
+
+    def _replace(self, bundle: VerifiedBundle, record: Callable[[VerifiedBundle], None], tell: Tell) -> Change:
+        """Loads beside what is served, and switches once the marks are durable."""
+        name = bundle.manifest.name
+        self._retire_previous(name)  # so that no more than two are loaded
+        opened = self._load(bundle, tell)
+        try:
+            tell("raising marks")
+            record(bundle)
+        except BaseException:
+            opened.close()
+            raise
+        return self._switch(name, opened)
+
+    def _recorded(self, bundle: VerifiedBundle) -> None:
+        self.judges.record([*self._plugins, bundle])
+
+    def _switch(self, name: str, opened: Opened) -> Change:
+        """From here on new requests get another model; who has the old one keeps it."""
+        old = self._places[name].current
+        self._registry.replace(opened.served)
+        self._places[name] = Place(
+            opened, old, Earlier(old.bundle.root, old.bundle.manifest.version, old.bundle.digest)
+        )
+        still_running = self._registry.holders(old.served)
+        if not self._keep_previous:
+            self._retire_previous(name)
+        version, before = opened.bundle.manifest.version, old.bundle.manifest.version
+        _say("switched", model=name, version=version, digest=opened.bundle.digest, before=before)
+        return Change(name, changed=True, old=old, new=opened, still_running=still_running)
+
+    def _retire_previous(self, name: str) -> None:
+        """Frees the one before the current one, once its last request has ended; where it came from is kept."""
+        place = self._places[name]
+        if place.previous is None:
+            return
+        self._places[name] = Place(place.current, None, place.earlier)
+        if not self._registry.holders(place.previous.served):
+            place.previous.close()
+            return
+        thread = threading.Thread(target=self._free, args=(place.previous,), name=f"retire-{name}", daemon=True)
+        self._retiring[thread] = place.previous
+        thread.start()
+
+    def _free(self, opened: Opened) -> None:
+        if self._registry.wait_until_free(opened.served, lambda: self._closing):
+            opened.close()
+            _say("freed", model=opened.served.name, version=opened.bundle.manifest.version)
+        self._retiring.pop(threading.current_thread(), None)
+
+
+def _without_weights(bundle: VerifiedBundle) -> VerifiedBundle:
+    """A plugin bundle.
+
+    Raises:
+        UsageError: it is one of a model.
+    """
+    if bundle.weights is not None:
+        bundle.weights.close()
+        raise UsageError(
+            bundle.manifest.name, "expected a plugin bundle, got one of a model", "give it without --plugin"
+        )
+    return bundle
+
+
+@contextmanager
+def _weights_dropped_on_refusal(bundle: VerifiedBundle) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        _drop_weights(bundle)
+        raise
+
+
+def _say(event: str, **facts: object) -> None:
+    """Logs; a terminal that went away must not make a failure of what is done."""
+    with suppress(OSError):
+        log.info(event, **facts)
+
+
+def _drop_weights(bundle: VerifiedBundle) -> None:
+    if bundle.weights is not None:
+        bundle.weights.close()
+
+
+def _check_is_a_way_back(bundle: VerifiedBundle, current: Opened, expected: Earlier | None) -> None:
+    if expected is not None and bundle.digest != expected.digest:
+        problem = f"expected sha256 {expected.digest[:16]}, which was served before, got {bundle.digest[:16]}"
+        raise UsageError(str(bundle.root), problem, "name the directory to go back to")
+    if bundle.digest == current.bundle.digest or (
+        expected is None and bundle.manifest.version >= current.bundle.manifest.version
+    ):
+        problem = f"expected a version below {current.bundle.manifest.version}, got {bundle.manifest.version}"
+        raise UsageError(str(bundle.root), problem, "sealhost swap takes what is newer")

@@ -1,0 +1,109 @@
+"""Draining, and reading the trust policy again."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sealhost.signing.keys import public_key_of
+
+OTHER = Ed25519PrivateKey.from_private_bytes(b"\x21" * 32)
+
+
+def policy(desk: Any, status: str = "active", version: int = 1) -> str:
+    pem = public_key_of(desk.private_key).to_pem().decode()
+    other = public_key_of(OTHER).to_pem().decode()
+    return (
+        f'schema = "sealhost trust v1"\nname = "fleet"\nversion = {version}\n'
+        f'[[key]]\nname = "lab"\npublic = """{pem}"""\nstatus = "{status}"\n'
+        f'[[key]]\nname = "other"\npublic = """{other}"""\n'
+        '[[publisher]]\nname = "lab"\nbundles = ["*"]\nkinds = ["model", "plugin"]\nkeys = ["lab", "other"]\n'
+    )
+
+
+def test_a_drained_host_finishes_what_runs_and_takes_nothing_new(desk: Any) -> None:
+    plane = desk.host.planes[3]
+    plane.engine.pause_at = 3
+    told: list[str] = []
+    asking = threading.Thread(target=lambda: told.append(desk.ask()[0]))
+    asking.start()
+    plane.engine.wait_for(lambda engine: engine.submitted)
+    assert desk.admin.post("/admin/drain").json() == {"phase": "draining", "requests": 1}
+    for url in (desk.data, desk.admin):
+        answer = url.get("/readyz")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "draining")
+    answer = desk.data.post("/v1/completions", json={"prompt": "a"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "draining")
+    assert answer.headers["retry-after"] == "1"
+    plane.engine.resume()
+    asking.join(10)
+    assert told == ["version 3"]
+    assert desk.models()["requests"] == 0
+    assert desk.data.get("/livez").status_code == 200
+
+
+def test_a_drain_can_be_undone_and_does_not_keep_a_host_from_stopping(desk: Any) -> None:
+    assert desk.admin.post("/admin/drain", json={}).json()["phase"] == "draining"
+    assert desk.admin.post("/admin/drain", json={"undo": True}).json()["phase"] == "ready"
+    assert desk.ask()[0] == "version 3"
+    desk.service.refuse_new()
+    for body in ({}, {"undo": True}):
+        assert desk.admin.post("/admin/drain", json=body).json()["phase"] == "stopping"
+
+
+def test_a_drained_host_can_still_be_swapped(desk: Any) -> None:
+    desk.admin.post("/admin/drain")
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    desk.admin.post("/admin/drain", json={"undo": True})
+    assert desk.ask()[0] == "version 4"
+
+
+def test_a_key_counts_from_the_reload_on(desk: Any, refused_with: Any) -> None:
+    root = desk.bundle(4, key=OTHER)
+    refused_with(desk.swap(root), 422, "E_UNTRUSTED")
+    (desk.keys / "other.pub").write_bytes(public_key_of(OTHER).to_pem())
+    refused_with(desk.swap(root), 422, "E_UNTRUSTED")
+    told = desk.admin.post("/admin/keys/reload").json()
+    assert len(told["keys"]) == 2
+    assert told["policy"] is None
+    assert told["models"] == [{"name": "lab", "trusted": True, "objection": None}]
+    assert desk.swap(root).status_code == 200
+    assert desk.ask()[0] == "version 4"
+
+
+def test_what_runs_goes_on_when_its_key_no_longer_counts_and_is_named(desk: Any, refused_with: Any) -> None:
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    (desk.keys / "trust.toml").write_text(policy(desk, status="revoked"))
+    told = desk.admin.post("/admin/keys/reload").json()
+    assert told["policy"] == {"name": "fleet", "version": 1}
+    assert told["models"][0]["trusted"] is False
+    assert told["models"][0]["objection"].startswith("E_REVOKED")
+    assert desk.ask()[0] == "version 4"
+    assert desk.scrape()['sealhost_bundle_trusted{model="lab"}'] == 0
+    assert desk.models()["models"][0]["trusted"] is False
+    # nothing under that key comes in any more, the way back included
+    refused_with(desk.swap(desk.bundle(5)), 422, "E_REVOKED")
+    refused_with(desk.rollback(), 422, "E_REVOKED")
+    assert desk.swap(desk.bundle(5, key=OTHER)).status_code == 200
+    assert desk.ask()[0] == "version 5"
+
+
+def test_a_policy_that_is_refused_leaves_the_one_before_in_force(desk: Any, refused_with: Any) -> None:
+    (desk.keys / "trust.toml").write_text("nonsense = ")
+    refused_with(desk.admin.post("/admin/keys/reload"), 422, "E_PARSE")
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    assert desk.operations.last.kind == "swap"
+
+
+def test_a_revocation_of_one_of_two_signers_leaves_it_to_the_other(desk: Any) -> None:
+    from sealhost.signing.sign import sign_bundle
+
+    root = desk.bundle(4)
+    (desk.keys / "other.pub").write_bytes(public_key_of(OTHER).to_pem())
+    sign_bundle(root, OTHER)
+    desk.admin.post("/admin/keys/reload")
+    assert len(desk.swap(root).json()["signers"]) == 2
+    (desk.keys / "trust.toml").write_text(policy(desk, status="revoked"))
+    assert desk.admin.post("/admin/keys/reload").json()["models"][0]["trusted"] is True
