@@ -2,7 +2,7 @@
 
 Rules
 * Everything that can be refused is refused before anything is sent; the head of a stream goes out with its first event.
-* Each choice is a request of its own to the engine, with its own sandbox (clause 5.1).
+* Each choice is a request of its own to the engine; those of one prompt say that they belong together (clause 5.1).
 * From reading the body on, the client's going away stops the work.
 * A request holds its model from looking it up to its last word: a swap changes nothing for it (clause 7.4).
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..engine.request import GenerationRequest
+from ..engine.request import ChoiceGroup, GenerationRequest
 from . import prompts
 from .chat import ChatReply
 from .completions import CompletionReply
@@ -109,22 +109,27 @@ def _encode(model: ServedModel, request: CompletionRequest) -> tuple[list[tuple[
 def _requests(
     model: ServedModel, ids: Sequence[tuple[int, ...]], options: Options, param: str
 ) -> list[GenerationRequest]:
-    return [
-        GenerationRequest(
-            id=uuid.uuid4().hex,
-            prompt_ids=prompt,
-            max_tokens=prompts.answer_room(model, prompt, options.max_tokens, param),
-            params=options.params,
-            choice=choice,
-            stop=options.stop,
-            stop_ids=options.stop_ids,
-            logprobs=options.logprobs,
-            sampler=options.sampler,
-            sampler_config=options.sampler_config,
-        )
-        for prompt in ids
-        for choice in range(options.choices)
-    ]
+    requests = []
+    for prompt in ids:
+        room = prompts.answer_room(model, prompt, options.max_tokens, param)
+        group = ChoiceGroup(uuid.uuid4().hex, options.choices) if options.choices > 1 else None
+        requests += [
+            GenerationRequest(
+                id=uuid.uuid4().hex,
+                prompt_ids=prompt,
+                max_tokens=room,
+                params=options.params,
+                choice=choice,
+                stop=options.stop,
+                stop_ids=options.stop_ids,
+                logprobs=options.logprobs,
+                sampler=options.sampler,
+                sampler_config=options.sampler_config,
+                group=group,
+            )
+            for choice in range(options.choices)
+        ]
+    return requests
 
 
 def _job(request: Generate, model: ServedModel, requests: list[GenerationRequest], reply: Reply) -> _Job:
