@@ -1,4 +1,4 @@
-"""The one place that touches the binding's private side: calls and look-ups without its per-use checks.
+"""The one place that touches the binding's private side: calls, look-ups and loads without its checks and copies.
 
 The public `InstanceExports` wraps every export of an instance (64 µs for six); `export` looks up one.
 The public `Func.__call__` asks for the function's type and boxes each value: 25 to 60 µs. The C function below it takes
@@ -28,6 +28,8 @@ try:
     _TRAP = _native.wasm_trap_t
     _EXPORT = _native._wasmtime_instance_export_get  # noqa: SLF001 — the reason for this file
     _EXTERN: Any = _native.wasmtime_extern_t
+    _DESERIALIZE = _native._wasmtime_module_deserialize  # noqa: SLF001 — the reason for this file
+    _MODULE: Any = _native.wasmtime_module_t
     _wrap = _extern.wrap_extern
     AVAILABLE = True
 except (ImportError, AttributeError):
@@ -84,6 +86,25 @@ def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline_ticks:
         return result
 
     return call
+
+
+def load(engine: wasmtime.Engine, compiled: bytes, at: int) -> wasmtime.Module:
+    """The module whose compiled code is `compiled[at:]`; trusted already (clause 2.2).
+
+    The public call copies megabytes into a ctypes array first.
+
+    Raises:
+        wasmtime.WasmtimeError: When it was compiled for another engine.
+    """
+    if not AVAILABLE:
+        return wasmtime.Module.deserialize(engine, compiled[at:])
+    module = ctypes.POINTER(_MODULE)()
+    start = ctypes.cast(ctypes.c_char_p(compiled), ctypes.c_void_p).value or 0
+    code = ctypes.cast(start + at, ctypes.POINTER(ctypes.c_uint8))
+    error = _DESERIALIZE(engine.ptr(), code, len(compiled) - at, ctypes.byref(module))
+    if error:
+        raise wasmtime.WasmtimeError._from_ptr(error)  # noqa: SLF001 — the reason for this file
+    return wasmtime.Module._from_ptr(module)  # noqa: SLF001 — the reason for this file
 
 
 def export(store: wasmtime.Store, instance: wasmtime.Instance, name: str) -> object:

@@ -23,7 +23,7 @@ from .compiler import CompileError, CompileLimits, compile_module
 from .config_schema import ConfigSchema
 from .engine import Engine
 from .errors import AdmissionError, GuestError
-from .instance import Instance, Program
+from .instance import Code, Instance, Program
 from .layout import SamplerLayout, TokenizerLayout
 from .limits import Limits, OperatorLimits
 from .snapshot import Snapshot, split, take
@@ -159,9 +159,9 @@ class Sandbox:
         if cached is not None:
             kept = Snapshot.unpack(cached, size)
             with suppress(wasmtime.WasmtimeError):  # clause 2.6
-                return kept.layout, self._load(plugin, limits, kept.compiled, kept.patches)
+                return kept.layout, self._load(plugin, limits, kept.code, kept.patches)
         made = self._make(plugin, module, limits, first_calls, checks)
-        program = self._program(plugin, limits, made.compiled, made.patches)
+        program = self._program(plugin, limits, made.code, made.patches)
         self._cache.put(key, made.pack())
         return made.layout, program
 
@@ -182,7 +182,7 @@ class Sandbox:
             raise refusal(plugin.name, "1.15", error.problem) from error
         image, patches = split(state.memory)
         wasm = with_state(module, State(image, state.globals), (abi.MEMORY, *abi.EXPORTS[plugin.role]))
-        return Snapshot(layout.pack(), patches, self._compile(plugin.name, wasm))
+        return Snapshot(layout.pack(), patches, Code(self._compile(plugin.name, wasm)))
 
     def _first_program(self, plugin: Plugin, limits: Limits, wasm: bytes) -> Program:
         """The instrumented module: kept, because other vocabularies start from it too."""
@@ -190,9 +190,9 @@ class Sandbox:
         cached = self._cache.get(key)
         if cached is not None:
             with suppress(wasmtime.WasmtimeError):  # clause 2.6
-                return self._load(plugin, limits, cached)
+                return self._load(plugin, limits, Code(cached))
         compiled = self._compile(plugin.name, wasm)
-        program = self._program(plugin, limits, compiled)
+        program = self._program(plugin, limits, Code(compiled))
         self._cache.put(key, compiled)
         return program
 
@@ -207,13 +207,13 @@ class Sandbox:
         facts = f"snapshot {_SNAPSHOT_FORMAT} {role} ".encode()
         return hashlib.sha256(facts + self._fingerprint + hashlib.sha256(wasm).digest() + inputs).digest()
 
-    def _load(self, plugin: Plugin, limits: Limits, compiled: bytes, patches: Runs = ()) -> Program:
-        return Program.load(plugin.name, plugin.role, self._engine, compiled, limits, patches)
+    def _load(self, plugin: Plugin, limits: Limits, code: Code, patches: Runs = ()) -> Program:
+        return Program.load(plugin.name, plugin.role, self._engine, code, limits, patches)
 
-    def _program(self, plugin: Plugin, limits: Limits, compiled: bytes, patches: Runs = ()) -> Program:
+    def _program(self, plugin: Plugin, limits: Limits, code: Code, patches: Runs = ()) -> Program:
         """Loads code that was compiled just now."""
         try:
-            return self._load(plugin, limits, compiled, patches)
+            return self._load(plugin, limits, code, patches)
         except wasmtime.WasmtimeError as error:
             raise AdmissionError(
                 plugin.name,

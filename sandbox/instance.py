@@ -11,12 +11,12 @@ import ctypes
 import struct
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import wasmtime
 
 from . import abi
-from .binding import GuestFunction, bind, export
+from .binding import GuestFunction, bind, export, load
 from .engine import FULL_TANK
 from .errors import GuestError, SandboxError
 from .limits import deadline_ticks
@@ -41,6 +41,13 @@ _SHOWN = (60, 80)
 _STATUS_NAMES = {int(s): s.name for s in abi.Status}
 
 
+class Code(NamedTuple):
+    """Compiled code: `blob[at:]`, so that what the cache read is not copied."""
+
+    blob: bytes
+    at: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A compiled module that instances are made of; shared by all threads.
@@ -62,13 +69,13 @@ class Program:
     patches: Runs
 
     @classmethod
-    def load(cls, plugin: str, role: str, engine: Engine, compiled: bytes, limits: Limits, patches: Runs) -> Program:
+    def load(cls, plugin: str, role: str, engine: Engine, code: Code, limits: Limits, patches: Runs) -> Program:
         """Loads compiled code that is trusted already (clause 2.2).
 
         Raises:
             wasmtime.WasmtimeError: When it was compiled for another engine.
         """
-        module = wasmtime.Module.deserialize(engine.raw, compiled)
+        module = load(engine.raw, code.blob, code.at)
         _check_types(module, role)
         special = {"step": limits.step_ms, "encode": limits.encode_ms, "load": limits.load_ms}
         deadlines = {name: special.get(name, limits.init_ms) for name in abi.EXPORTS[role]}

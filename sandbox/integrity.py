@@ -25,8 +25,12 @@ _NEVER_FROM_TEXT = np.array([TokenType.UNKNOWN, TokenType.CONTROL, TokenType.UNU
 
 def unspellable(vocabulary: Vocabulary) -> bytes:
     """The bytes that no token of a vocabulary spells alone: byte-level models drop them from a text (clause 7.3)."""
-    ordinary = ~np.isin(vocabulary.types, _NEVER_FROM_TEXT)
-    alone = {vocabulary.token_bytes[token] for token in ordinary.nonzero()[0].tolist()}
+    never = frozenset(_NEVER_FROM_TEXT.tolist())
+    alone = {
+        spelled
+        for token, spelled in enumerate(vocabulary.token_bytes)
+        if len(spelled) == 1 and int(vocabulary.types[token]) not in never
+    }
     return bytes(byte for byte in range(256) if bytes([byte]) not in alone)
 
 

@@ -116,7 +116,7 @@ class SamplerSession:
         size = 4 * layout.history_capacity
         history = self._instance.memory.buffer(layout.history + number * size, size).cast("I")
         history[: len(terms.prompt)] = terms.prompt.data
-        return Slot(number, choice, history, len(terms.prompt))
+        return Slot(number, choice, history, len(terms.prompt), self._guest.max_backtrack)
 
     def logits_address(self, slot: int) -> int:
         """Where a slot's logits go: float32[vocab_size] in this process, page-aligned; valid until `close`.
@@ -243,7 +243,6 @@ class SamplerSession:
         length = slot.length
         flags, taken_back, appended = slot.tell()
         slot.word = words[0]
-        slot.room = min(self._guest.max_backtrack, length - self._prompt_length)
         abi.ROW.pack_into(
             rows, at, _ROW, slot.number, flags | wanted, self._guest.vocab_size, *words,
             self._prompt_length, length, *counts, *parameters, slot.candidates, FIRST, taken_back, appended, slot.room,
@@ -299,14 +298,13 @@ class SamplerSession:
         """Takes `backtrack` generated ids off a slot's history, then appends ids: what stands, whoever chose it.
 
         Raises:
-            SandboxError: When an id is out of range, the history is full, more is taken back than was generated, or
+            SandboxError: When an id is out of range, the history is full, an id is taken back that stands for good, or
                 the slot or the session is closed.
         """
         found = self._find(slot)
         length = found.length - backtrack
-        if backtrack < 0 or length < self._prompt_length:
-            most = found.length - self._prompt_length
-            raise self._misuse(f"expected to take back at most {most} ids, got {backtrack}")
+        if not 0 <= backtrack <= found.room:
+            raise self._misuse(f"expected to take back at most {found.room} ids, got {backtrack}")
         if length + len(tokens) > self._guest.layout.history_capacity:
             problem = f"expected at most {self._guest.layout.history_capacity} ids of history, got more"
             raise self._misuse(problem)

@@ -2,9 +2,11 @@
 
     slot = Slot(number=0, choice=0, history=…, prompt_length=5)
     slot.change((42,), backtrack=1)
-    slot.row(SAMPLE, words, backtrack_room)      # the fields that differ from slot to slot
+    slot.tell()                                  # flags, ids taken back and ids appended since the last row
 
 * What a row tells of the history is relative to the slot's last row, whatever happened in between.
+* An id stands for good once `max_backtrack` ids have ever followed it: then its text may have been sent (clause 2.14 of
+  plugins/README.md).
 """
 
 from __future__ import annotations
@@ -37,26 +39,27 @@ class Slot:
         choice: Index of the choice; part of the randomness.
         history: The slot's area: uint32, as many as it has room for.
         prompt_length: Ids that stand there already.
+        max_backtrack: Ids that are not settled at most.
 
     Attributes:
         length: Ids of the history.
         is_open: Whether it goes on.
         flags: What the next row says besides what it wants.
         word: Random u64 of the last row.
-        room: Ids that the answer to the last row may take back.
         candidates: Entries that the host offered for the next row.
         answer: What the guest said before the logits existed, not used yet.
     """
 
     __slots__ = (
-        "answer", "candidates", "choice", "flags", "history", "is_open", "kept", "known", "length", "number", "room",
-        "word",
+        "answer", "candidates", "choice", "flags", "history", "is_open", "kept", "known", "length", "max_backtrack",
+        "number", "settled", "word",
     )  # fmt: skip
 
-    def __init__(self, number: int, choice: int, history: memoryview, prompt_length: int) -> None:
+    def __init__(self, number: int, choice: int, history: memoryview, prompt_length: int, max_backtrack: int) -> None:
         self.number = number
         self.choice = choice
         self.history = history
+        self.max_backtrack = max_backtrack
         self.begin(prompt_length)
 
     def begin(self, prompt_length: int) -> None:
@@ -64,8 +67,13 @@ class Slot:
         self.answer: Answer | None = None
         self.is_open = True
         self.flags = _NEW if self.number == FIRST else _FORK
-        self.length = self.known = self.kept = prompt_length
-        self.word = self.room = self.candidates = 0
+        self.length = self.known = self.kept = self.settled = prompt_length
+        self.word = self.candidates = 0
+
+    @property
+    def room(self) -> int:
+        """Ids that may be taken back now."""
+        return self.length - self.settled
 
     def change(self, tokens: Sequence[int], backtrack: int) -> None:
         """Takes ids off the history and appends others; the caller has checked both."""
@@ -75,6 +83,7 @@ class Slot:
             self.history[length] = token
             length += 1
         self.length = length
+        self.settled = max(self.settled, length - self.max_backtrack)
         self.flags |= _ACCEPT
         self.answer = None  # it was given for another history
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from .instance import Code
 from .wasm_rewrite import NUMBER_LAYOUTS, State, global_export
 
 if TYPE_CHECKING:
@@ -49,18 +50,24 @@ class Snapshot(NamedTuple):
     Args:
         layout: The struct that the guest published, checked.
         patches: Memory that is written into each instance.
-        compiled: The pre-initialised module.
+        code: The pre-initialised module, compiled.
     """
 
     layout: bytes
     patches: Runs
-    compiled: bytes
+    code: Code
 
     def pack(self) -> bytes:
         """One blob."""
         table = [_PATCH.pack(at, len(run)) for at, run in self.patches]
         return b"".join(
-            (self.layout, _COUNT.pack(len(table)), *table, *(run for _, run in self.patches), self.compiled)
+            (
+                self.layout,
+                _COUNT.pack(len(table)),
+                *table,
+                *(run for _, run in self.patches),
+                self.code.blob[self.code.at :],
+            )
         )
 
     @classmethod
@@ -74,7 +81,7 @@ class Snapshot(NamedTuple):
         for offset, size in table:
             patches.append((offset, blob[at : at + size]))
             at += size
-        return cls(blob[:layout_bytes], patches, blob[at:])
+        return cls(blob[:layout_bytes], patches, Code(blob, at))
 
 
 def take(instance: Instance, module: Module) -> State:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -51,7 +52,6 @@ class TokenizerPlugin:
         self._program = program
         self._layout = layout
         self._vocabulary = vocabulary
-        self._dropped = integrity.unspellable(vocabulary)
         self._record = PluginRecord(name, program.engine.allowed, program.engine.clock)
 
     def stats(self) -> PluginStats:
@@ -101,16 +101,17 @@ class TokenizerPlugin:
         return found
 
     def _check(self, raw: bytes, ids: NDArray[np.uint32], *, add_special: bool, parse_special: bool) -> None:
-        found = integrity.check(
-            self._vocabulary,
-            raw,
-            ids,
-            add_special=add_special,
-            parse_special=parse_special,
-            dropped=self._dropped,
+        check = partial(
+            integrity.check, self._vocabulary, raw, ids, add_special=add_special, parse_special=parse_special
         )
+        found = check() and check(dropped=self._dropped)  # few texts hold such bytes
         if found is not None:
             raise GuestError(self.name, "invalid", f"encode: {found}")
+
+    @cached_property
+    def _dropped(self) -> bytes:
+        """Looked for when it first matters: a pass over a large vocabulary costs some milliseconds."""
+        return integrity.unspellable(self._vocabulary)
 
     def _run(self, ticket: Ticket, instance: Instance, raw: bytes, flags: int) -> NDArray[np.uint32]:
         layout = self._layout

@@ -79,7 +79,7 @@ def _together(tried: Rows, session: SamplerSession, seed: int, slots: int) -> Ev
 def _to_and_fro(tried: Rows, session: SamplerSession, seed: int, slots: int) -> Events:
     """Slot 0 goes on as the guest says, and now and then the host takes ids back by itself."""
     events: Events = []
-    generated = 0
+    generated = settled = 0
     for step in range(STEPS):
         numbers = np.random.default_rng((seed, slots, step))
         found = tried.step(session, {0: random_logits(numbers, tried.size)})
@@ -89,7 +89,8 @@ def _to_and_fro(tried: Rows, session: SamplerSession, seed: int, slots: int) -> 
         events.append((0, decision))
         session.accept(0, decision.tokens, decision.backtrack)
         generated += len(decision.tokens) - decision.backtrack
-        back = int(numbers.integers(0, 1 + min(tried.sampler.max_backtrack, generated)))
+        settled = max(settled, generated - tried.sampler.max_backtrack)
+        back = int(numbers.integers(0, 1 + generated - settled))
         session.accept(0, (), back)
         generated -= back
     return events

@@ -153,6 +153,18 @@ def test_more_than_was_generated_is_not_taken_back(backtrack, puppet):
             session.accept(0, (), backtrack)
 
 
+def test_id_stands_for_good_once_enough_ids_have_ever_followed_it(puppet, puppeteer):
+    with puppet().session(GREEDY, [7], config=puppeteer.says(Action.TOKEN, 5)) as session:
+        rooms = []
+        for tokens, backtrack in (((1,) * 6, 0), ((), 3), ((2, 2), 0), ((2,), 3), ((), 1), ((3,) * 9, 0)):
+            session.accept(0, tokens, backtrack)
+            session.step()
+            rooms.append(puppeteer.was_told(session)[-1][0]["backtrack_room"])
+        assert rooms == [4, 1, 3, 1, 0, 4]
+        with pytest.raises(SandboxError, match="take back at most 4 ids, got 5"):
+            session.accept(0, (), 5)
+
+
 # ---- the tiers' own ways
 
 
