@@ -9,12 +9,12 @@ import numpy as np
 from ..backend import Role, RopeStyle
 from ..errors import FormatError, KernelError
 from ..formats import Format
-from ..layouts import BLOCK, TILE_ROWS, Kind, packed_bytes, tiles
+from ..layouts import BLOCK, DENSE_BYTES, QUANTISED, TILE_ROWS, Kind, packed_bytes, tiles
 from .arena import Arena, address
 from .memory import Capacity, StepMemory
 from .model import CpuModel
 from .pack import check_matrix, pack, rope_order
-from .program import WORD, Context, Layer, Matrix
+from .program import FEW_COLUMNS, FEW_COLUMNS_DECODED, WORD, Context, Layer, Matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,6 @@ _MATRICES = {
     Role.DOWN: Layer.DOWN,
 }
 _GLOBAL = {Role.EMBEDDING: Context.EMBEDDING, Role.OUTPUT: Context.HEAD, Role.OUTPUT_NORM: Context.OUTPUT_NORM}
-_DENSE = (Kind.F16, Kind.F32)
 _HEAD_STEP = 16
 """head_dim and rope_dim come in steps of 16: half a rotated head is whole vectors of 8."""
 _MOST_THREADS = 256
@@ -72,7 +71,7 @@ class CpuModelBuilder:
         if min(kv_blocks, max_tokens, max_sequences) < 1:
             raise KernelError(f"expected counts of at least 1, got {kv_blocks=} {max_tokens=} {max_sequences=}")
         self._check_complete()
-        dense = [role for (role, _), kind in self._kinds.items() if kind in _DENSE]
+        dense = [role for (role, _), kind in self._kinds.items() if kind in DENSE_BYTES]
         capacity = Capacity(
             kv_blocks=kv_blocks,
             max_tokens=max_tokens,
@@ -128,6 +127,7 @@ class CpuModelBuilder:
             Matrix.TILES: tiles(rows),
             Matrix.TILE_BYTES: packed_bytes(kind, TILE_ROWS, columns),
             Matrix.DATA: address(area),
+            Matrix.FEW: FEW_COLUMNS if kind in DENSE_BYTES or QUANTISED[kind].plain else FEW_COLUMNS_DECODED,
         }
         for word, value in values.items():
             words[word // WORD] = value

@@ -1,4 +1,4 @@
-"""Products of one tile of 16 float rows (F16 or F32) with a few float32 activation columns.
+"""Products of one tile of 16 float rows (F16, BF16 or F32) with a few float32 activation columns.
 
 Layout  A tile is `blocks` records of [32 columns][16 rows] elements. An activation column is float32[K].
 Thread  One call computes 16 rows x C columns over all K; lane r is row r.
@@ -10,28 +10,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..layouts import BLOCK, LINE, RECORD_BYTES, TILE_ROWS, Kind
-from .emit import F16, F32, vector
+from ..layouts import BLOCK, DENSE_BYTES, LINE, RECORD_BYTES, TILE_ROWS, Kind
+from .emit import F16, F32, I16, I32, vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .emit import Emit
 
-DENSE = (Kind.F16, Kind.F32)
 _CHAINS = 4
 _LANES = 8
+
+
+def _elements(k: Emit, kind: Kind, at: Any, lanes: int) -> Any:
+    """Neighbouring elements as float32."""
+    real = vector(F32, lanes)
+    if kind is Kind.F16:
+        return k.b.fpext(k.load(at, vector(F16, lanes)), real)
+    if kind is Kind.BF16:  # the upper half of a float32
+        high = k.b.zext(k.load(at, vector(I16, lanes)), vector(I32, lanes))
+        return k.b.bitcast(k.b.shl(high, k.all(high.type, 16)), real)
+    return k.load(at, real)
 
 
 def dense_kernel(kind: Kind, columns: int) -> Callable[..., None]:
     """Emitter; arguments: tile, activations, bytes between columns, blocks, out (float32[columns][16])."""
     real = vector(F32, _LANES)
     parts = range(TILE_ROWS // _LANES)
-    size = 2 if kind is Kind.F16 else 4
 
     def weights(k: Emit, record: Any, column: int, part: int) -> Any:
-        at = k.at(record, (column * TILE_ROWS + part * _LANES) * size)
-        return k.b.fpext(k.load(at, vector(F16, _LANES)), real) if kind is Kind.F16 else k.load(at, real)
+        return _elements(k, kind, k.at(record, (column * TILE_ROWS + part * _LANES) * DENSE_BYTES[kind]), _LANES)
 
     def emit(k: Emit, tile: Any, acts: Any, stride: Any, blocks: Any, out: Any) -> None:
         bases = [acts]
@@ -52,5 +60,17 @@ def dense_kernel(kind: Kind, columns: int) -> Callable[..., None]:
                 a, b, c, d = (k.get(slot) for slot in sums[column][part])
                 total = k.b.fadd(k.b.fadd(a, c), k.b.fadd(b, d))
                 k.store(k.at(out, column * LINE + part * 4 * _LANES), total)
+
+    return emit
+
+
+def embed_dense(kind: Kind) -> Callable[..., None]:
+    """Emitter that writes one row of a packed matrix as float32; arguments: tile, row in the tile, blocks, out."""
+    size = DENSE_BYTES[kind]
+
+    def emit(k: Emit, tile: Any, row: Any, blocks: Any, out: Any) -> None:
+        with k.loop(k.times(blocks, BLOCK)) as column:
+            at = k.at(tile, k.times(column, TILE_ROWS * size), k.times(row, size))
+            k.store(k.at(out, k.times(column, 4)), _elements(k, kind, at, 1))
 
     return emit

@@ -52,6 +52,9 @@ class Dot(Protocol):
     def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
         """The running sum times a small constant, as <lanes x i32>."""
 
+    def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
+        """Replaces each byte, 0 to 15, by an entry of a table of 16 unsigned bytes."""
+
 
 class Vnni:
     """AVX-512 VNNI: `vpdpbusd` multiplies and adds 64 pairs; int32 sums, no saturation (255 * 127 * 4 fits)."""
@@ -70,6 +73,10 @@ class Vnni:
     def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
         """Nothing is left to add."""
         return total if multiplier == 1 else k.b.mul(total, k.all(total.type, multiplier))
+
+    def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
+        """One shuffle in each 128-bit lane."""
+        return k.call("llvm.x86.avx512.pshuf.b.512", indices.type, k.const_lanes(indices.type, 4 * table), indices)
 
 
 class Avx2:
@@ -93,6 +100,10 @@ class Avx2:
     def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
         """Adds neighbours and multiplies in one instruction."""
         return k.call("llvm.x86.avx2.pmadd.wd", vector(I32, 8), total, k.all(vector(I16, 16), multiplier))
+
+    def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
+        """One shuffle in each 128-bit lane."""
+        return k.call("llvm.x86.avx2.pshuf.b", indices.type, k.const_lanes(indices.type, 2 * table), indices)
 
     def accumulate_whole(self, k: Emit, total: Any, weights: Any, even: Any, odd: Any) -> Any:
         """Adds 4 products of unsigned 8-bit weights and 16-bit activations to <8 x i32>.
@@ -128,6 +139,14 @@ class Portable:
     def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
         """Nothing is left to add."""
         return total if multiplier == 1 else k.b.mul(total, k.all(total.type, multiplier))
+
+    def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
+        """A choice for each entry."""
+        result = k.all(indices.type, table[0])
+        for index, value in enumerate(table[1:], 1):
+            is_it = k.b.icmp_unsigned("==", indices, k.all(indices.type, index))
+            result = k.b.select(is_it, k.all(indices.type, value), result)
+        return result
 
 
 class EmulatedVnni(Portable):

@@ -1,8 +1,8 @@
-"""RMSNorm, quantisation of activations, SwiGLU, RoPE, embedding rows and a fast exponential.
+"""RMSNorm, quantisation of activations, SwiGLU, RoPE and a fast exponential.
 
 Layout  Rows of float32; a quantised row is records of layouts.ActRecord. Vectors have 8 lanes everywhere, so
         that sums are formed in the same order everywhere.
-Thread  One call handles one row (RMSNorm, quantise, embed), one block of 32 (SwiGLU) or one head (RoPE).
+Thread  One call handles one row (RMSNorm, quantise), one block of 32 (SwiGLU) or one head (RoPE).
 Sums    Mean square: 4 chains of 8 lanes, folded by halves. float32.
 Limits  Widths are multiples of 32, rotated widths of 16.
 """
@@ -14,19 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..layouts import (
     BLOCK,
-    LINE,
     NARROW,
-    RECORD_BYTES,
     TILE_ROWS,
     WIDE,
     WIDE_LOW,
     WIDE_STEP,
     WIDE_WHOLE_BYTES,
-    ZERO_POINT,
     ActRecord,
-    Kind,
 )
-from .emit import F16, F32, I8, I16, I32, I64, vector
+from .emit import F32, I8, I16, I32, I64, vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,13 +88,12 @@ def _quantise_block(k: Emit, values: list[Any], to: Any, record: ActRecord, both
     if record is WIDE:
         whole = _quantise_rest(k, values, highs, (to, both), scale, k.b.fmul(inverse, k.f32(WIDE_STEP)))
         scale = k.b.fdiv(scale, k.f32(WIDE_STEP))
-    total = whole[0]
-    for part in whole[1:]:
-        total = k.b.add(total, part)
-    count = k.fold(total, k.b.add)
+    first, second = (k.fold(k.b.add(whole[part], whole[part + 1]), k.b.add) for part in (0, 2))
+    count = k.b.add(first, second)
     k.store(k.at(to, record.scale), scale)
     k.store(k.at(to, record.weighted), k.b.fmul(scale, k.b.sitofp(count, F32)))
     k.store(k.at(to, record.sum), count)
+    k.store(k.at(to, record.first), first)
 
 
 def _quantise_rest(
@@ -206,43 +201,6 @@ def rope(k: Emit, x: Any, table: Any, half: Any, out: Any, width: Any, scale: An
     with k.loop(rest) as step:
         at = k.at(k.times(half, 8), k.times(step, 4 * LANES))
         k.store(k.at(out, at), k.b.fmul(k.load(k.at(x, at), REAL), gain))
-
-
-def embed_kernel(kind: Kind) -> Callable[..., None]:
-    """Emitter that writes one row of a packed matrix as float32; arguments: tile, row in the tile, blocks, out.
-
-    Values are scale * (weight - zero) (+ minimum), rounded as GGUF's reference does: product first, then sum.
-    """
-    header = RECORD_BYTES[kind] - LINE * {Kind.Q8_0: 8}.get(kind, 4)
-
-    def quantised(k: Emit, record: Any, row: Any, out: Any) -> None:
-        scale = k.splat(k.b.fpext(k.load(k.at(record, k.times(row, 2)), F16), F32), 4)
-        kind4, int4 = vector(F32, 4), vector(I32, 4)
-        minimum = None
-        if kind is Kind.Q4_1:
-            minimum = k.splat(k.b.fpext(k.load(k.at(record, k.times(row, 2), 2 * TILE_ROWS), F16), F32), 4)
-        for group in range(8):
-            line = group if kind is Kind.Q8_0 else group % 4
-            raw = k.load(k.at(record, k.times(row, 4), header + line * LINE), vector(I8, 4))
-            if kind is not Kind.Q8_0:
-                raw = k.b.lshr(raw, k.all(raw.type, 4)) if group > 3 else k.b.and_(raw, k.all(raw.type, 15))
-            whole = k.b.sub(k.b.zext(raw, int4), k.all(int4, ZERO_POINT[kind]))
-            value = k.b.fmul(k.b.sitofp(whole, kind4), scale)
-            k.store(k.at(out, 16 * group), value if minimum is None else k.b.fadd(value, minimum))
-
-    def dense(k: Emit, record: Any, row: Any, out: Any) -> None:
-        size = 2 if kind is Kind.F16 else 4
-        with k.loop(k.i64(BLOCK)) as column:
-            at = k.at(record, k.times(column, TILE_ROWS * size), k.times(row, size))
-            value = k.b.fpext(k.load(at, F16), F32) if kind is Kind.F16 else k.load(at, F32)
-            k.store(k.at(out, k.times(column, 4)), value)
-
-    def emit(k: Emit, tile: Any, row: Any, blocks: Any, out: Any) -> None:
-        with k.loop(blocks) as block:
-            record = k.at(tile, k.times(block, RECORD_BYTES[kind]))
-            (dense if kind in (Kind.F16, Kind.F32) else quantised)(k, record, row, k.at(out, k.times(block, 4 * BLOCK)))
-
-    return emit
 
 
 def add_rows(k: Emit, x: Any, tile: Any, count: Any) -> None:

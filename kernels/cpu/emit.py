@@ -164,6 +164,10 @@ class Emit:
         self.b.store(initial, slot)
         return slot
 
+    def shelf(self, size: int) -> Any:
+        """The address of `size` bytes of this function's own."""
+        return self.b.ptrtoint(cgutils.alloca_once(self.b, ir.ArrayType(I8, size)), I64)
+
     def get(self, slot: ir.AllocaInstr) -> Any:
         """A variable's value."""
         return self.b.load(slot)

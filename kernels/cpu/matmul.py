@@ -1,14 +1,16 @@
 """Products of one tile of 16 quantised rows with a few activation columns.
 
-Layout  A tile is `blocks` records (layouts.RECORD_BYTES): float16 scales[16] (and minima[16] for Q4_1), then lines of
-        64 bytes: 16 rows x 4 weights. A 4-bit line holds columns 4j..4j+3 in its low and 16+4j.. in its high nibbles.
+Layout  A packed tile is one record after another (layouts.Quantised, read by records.py). An unpacked tile has, for
+        each block of 32 columns, a byte a weight and plane, then the block's scales and minima: float32[halves][16].
         An activation column is K/32 records (layouts.ActRecord).
 Thread  One call computes 16 rows x C columns over all K; lane r of a vector is row r of the tile.
-Sums    Integers inside a block of 32 (exact), then per block in ascending order, in float32:
-            sum = fma(dot - zero * sum_a, scale_w * scale_a, sum);  Q4_1 also  sum = fma(min_w, scale*sum_a, sum)
+Sums    Integers inside a block of 32, or its halves of 16 where they have scales of their own (exact), then per block
+        in ascending order, in float32:
+            sum = fma(dot - zero * sum_a, scale_w * scale_a, sum) for each half, then
+            sum = fma(min_w, scale_a * sum_a, sum) for each half of a kind with minima,
         the same for every C, for packed and for unpacked tiles and for every version: clause 4.1.
-Limits  K a multiple of 32; |activation| <= 127; saturation bounds in dot.py.
-Moves   Packed: RECORD_BYTES / 512 bytes per weight once for C columns. 512 * C multiply-adds a record.
+Limits  K a multiple of the record's columns; |activation| <= 127; saturation bounds in dot.py.
+Moves   Packed: the record's bytes once for C columns. 512 * C multiply-adds a block.
 """
 
 from __future__ import annotations
@@ -18,205 +20,331 @@ from typing import TYPE_CHECKING, Any
 from ..layouts import (
     LINE,
     NARROW,
+    QUANTISED,
     RECORD_BYTES,
     TILE_ROWS,
     WIDE,
     WIDE_LOW,
     WIDE_STEP,
     WIDE_WHOLE_BYTES,
-    ZERO_POINT,
     ActRecord,
     Kind,
 )
 from .dot import Avx2
-from .emit import F16, F32, I8, I32, vector
+from .emit import F32, I8, I32, vector
+from .records import GROUP_ORDER, GROUPS, Factors, Records, planes, unpacked_factors, unpacked_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from .dot import Dot
     from .emit import Emit
 
-QUANTISED = (Kind.Q4_1, Kind.Q4_0, Kind.Q8_0)
 PREFETCH_BYTES = 8192
 """How far ahead packed weights are asked for: hides the memory's latency, which the core's own prefetcher does not."""
 SIDES = ((0, WIDE_STEP), (WIDE_LOW, 1))
 """The bytes of a wide activation: (offset in its record, multiplier)."""
-GROUPS = 8
-"""Groups of 4 columns in a block."""
+_NARROW_SIDES = ((0, 1),)
 
 
-def planes(dot: Dot, kind: Kind) -> int:
-    """Planes of unsigned bytes that a version reads for this kind."""
-    return dot.wide_planes if kind is Kind.Q8_0 else 1
-
-
-def unpacked_record(dot: Dot, kind: Kind) -> int:
-    """Bytes of one unpacked record: a byte a weight and plane."""
-    return planes(dot, kind) * GROUPS * LINE
-
-
-def _header(kind: Kind) -> int:
-    return RECORD_BYTES[kind] - (8 if kind is Kind.Q8_0 else 4) * LINE
-
-
-class _Reader:
-    """Gives the unsigned byte vectors of one record, line by line.
+class _Columns:
+    """The activation columns of a product, and their running sums.
 
     Attributes:
-        steps: Lines of one plane.
+        record: Their records.
+        bases: Address of each one.
     """
 
-    def __init__(self, k: Emit, dot: Dot, kind: Kind, lines: Any, *, unpacked: bool) -> None:
-        self.k, self.dot, self.kind, self.lines, self.unpacked = k, dot, kind, lines, unpacked
-        self.steps = GROUPS if unpacked or kind is Kind.Q8_0 else GROUPS // 2
+    def __init__(self, k: Emit, dot: Dot, record: ActRecord, acts: Any, stride: Any, blocks: Any, count: int) -> None:
+        self.k, self.dot, self.record, self._blocks = k, dot, record, blocks
+        self.sides = SIDES if record is WIDE else _NARROW_SIDES
+        self._parts = range(TILE_ROWS // dot.lanes)
+        self.bases = [acts]
+        for _ in range(count - 1):
+            self.bases.append(k.at(self.bases[-1], stride))
+        real = vector(F32, dot.lanes)
+        self._sums = [[k.var(k.all(real, 0.0)) for _ in self._parts] for _ in range(count)]
 
-    def raw(self, step: Any, plane: int) -> list[Any]:
-        """The bytes of line `step`, one vector a part."""
-        k, size = self.k, LINE * self.dot.lanes // TILE_ROWS
-        shift = GROUPS * plane * LINE if self.unpacked else 0
-        at = k.at(self.lines, k.times(step, LINE), shift)
-        return [k.load(k.at(at, part * size), vector(I8, size)) for part in range(TILE_ROWS // self.dot.lanes)]
+    def at(self, block: Any) -> list[Any]:
+        """Each column's record of a block."""
+        return [self.k.at(base, self.k.times(block, self.record.size)) for base in self.bases]
 
-    def line(self, step: Any, plane: int) -> list[tuple[int, list[Any]]]:
-        """What line `step` (an i64) holds of a plane: pairs of (first group - step, one vector a part)."""
-        k, raw = self.k, self.raw(step, plane)
-        if self.unpacked or (self.kind is Kind.Q8_0 and self.dot.wide_planes == 1):
-            return [(0, raw)]
-        if self.kind is Kind.Q8_0:
-            return [(0, [nibble(k, part, plane) for part in raw])]
-        return [(GROUPS // 2 * high, [nibble(k, part, high) for part in raw]) for high in range(2)]
+    def whole_at(self, block: Any) -> list[Any]:
+        """The same in the int16 form of wide activations."""
+        k = self.k
+        skip = k.at(k.times(self._blocks, self.record.size), k.times(block, WIDE_WHOLE_BYTES))
+        return [k.at(base, skip) for base in self.bases]
+
+    def add(self, block: Any, totals: list[list[list[Any]]], factors: Factors, zero: int) -> None:
+        """Adds a block's integer sums ([half][column][part]) to the running ones."""
+        k, lanes = self.k, self.dot.lanes
+        for column, here in enumerate(self.at(block)):
+            scale = k.load(k.at(here, self.record.scale), F32)
+            spread, (sums, weighted) = k.splat(scale, lanes), self._act_sums(here, scale, len(totals))
+            for part in self._parts:
+                sum_ = k.get(self._sums[column][part])
+                for half, scales in enumerate(factors.scales):
+                    total = totals[half][column][part]
+                    if zero:
+                        total = k.b.sub(total, k.splat(k.b.mul(sums[half], k.i32(zero)), lanes))
+                    sum_ = k.fma(k.b.sitofp(total, sum_.type), k.b.fmul(scales[part], spread), sum_)
+                for half, minima in enumerate(factors.minima or ()):
+                    sum_ = k.fma(minima[part], k.splat(weighted[half], lanes), sum_)
+                k.set(self._sums[column][part], sum_)
+
+    def store(self, out: Any) -> None:
+        """Writes float32[columns][16]."""
+        for column, sums in enumerate(self._sums):
+            for part, sum_ in enumerate(sums):
+                at = self.k.at(out, column * LINE + part * 4 * self.dot.lanes)
+                self.k.store(at, self.k.get(sum_))
+
+    def _act_sums(self, here: Any, scale: Any, halves: int) -> tuple[list[Any], list[Any]]:
+        """Sum of a record's activations, and scale times it, for each half."""
+        k, record = self.k, self.record
+        whole = k.load(k.at(here, record.sum), I32)
+        if halves == 1:
+            return [whole], [k.load(k.at(here, record.weighted), F32)]
+        first = k.load(k.at(here, record.first), I32)
+        sums = [first, k.b.sub(whole, first)]
+        return sums, [k.b.fmul(scale, k.b.sitofp(one, F32)) for one in sums]
 
 
-def nibble(k: Emit, raw: Any, high: int) -> Any:
-    """The low or high four bits of each byte."""
-    return k.b.lshr(raw, k.all(raw.type, 4)) if high else k.b.and_(raw, k.all(raw.type, 15))
+def tile_kernel(dot: Dot, kind: Kind, columns: int, *, record: ActRecord = NARROW) -> Callable[..., None]:
+    """Emitter of the product of a packed tile; see the module's text.
 
-
-def tile_kernel(
-    dot: Dot, kind: Kind, columns: int, *, unpacked: bool, record: ActRecord = NARROW
-) -> Callable[..., None]:
-    """Emitter of the product; see the module's text.
-
-    Its arguments: packed tile, unpacked lines (ignored when packed), activations, bytes between columns, blocks,
-    out (float32[columns][16]).
+    Its arguments: packed tile, unpacked lines (ignored), activations, bytes between columns, blocks, out
+    (float32[columns][16]).
     """
-    parts = range(TILE_ROWS // dot.lanes)
-    real = vector(F32, dot.lanes)
+    layout = QUANTISED[kind]
+    in_whole = dot if record is WIDE and planes(dot, kind) > 1 and isinstance(dot, Avx2) else None
 
-    def emit(k: Emit, tile: Any, lines: Any, acts: Any, stride: Any, blocks: Any, out: Any) -> None:
-        bases = [acts]
-        for _ in range(columns - 1):
-            bases.append(k.at(bases[-1], stride))
-        sums = [[k.var(k.all(real, 0.0)) for _ in parts] for _ in range(columns)]
-        with k.loop(blocks) as block:
-            weights = k.at(tile, k.times(block, RECORD_BYTES[kind]))
-            at_lines = (
-                k.at(lines, k.times(block, unpacked_record(dot, kind))) if unpacked else k.at(weights, _header(kind))
-            )
-            reader = _Reader(k, dot, kind, at_lines, unpacked=unpacked)
-            here = [k.at(base, k.times(block, record.size)) for base in bases]
-            if not unpacked:
-                for line in range(RECORD_BYTES[kind] // LINE):
-                    k.prefetch(k.at(weights, PREFETCH_BYTES + line * LINE))
-            if record is WIDE and kind is Kind.Q8_0 and isinstance(dot, Avx2):
-                skip = k.at(k.times(blocks, record.size), k.times(block, WIDE_WHOLE_BYTES))
-                totals = _whole_sums(k, dot, reader, [k.at(base, skip) for base in bases])
-            else:
-                totals = _block_sums(k, dot, reader, here, SIDES if record is WIDE else ((0, 1),))
-            for part in parts:
-                scales = k.b.fpext(k.load(k.at(weights, part * 2 * dot.lanes), vector(F16, dot.lanes)), real)
-                minima = None
-                if kind is Kind.Q4_1:
-                    at = k.at(weights, 2 * TILE_ROWS + part * 2 * dot.lanes)
-                    minima = k.b.fpext(k.load(at, vector(F16, dot.lanes)), real)
-                for column in range(columns):
-                    total = totals[column][part]
-                    scale = k.splat(k.load(k.at(here[column], record.scale), F32), dot.lanes)
-                    sum_ = k.get(sums[column][part])
-                    if ZERO_POINT[kind]:
-                        zero = k.b.mul(k.load(k.at(here[column], record.sum), I32), k.i32(ZERO_POINT[kind]))
-                        total = k.b.sub(total, k.splat(zero, dot.lanes))
-                    sum_ = k.fma(k.b.sitofp(total, real), k.b.fmul(scales, scale), sum_)
-                    if minima is not None:
-                        weighted = k.splat(k.load(k.at(here[column], record.weighted), F32), dot.lanes)
-                        sum_ = k.fma(minima, weighted, sum_)
-                    k.set(sums[column][part], sum_)
-        for column in range(columns):
-            for part in parts:
-                k.store(k.at(out, column * LINE + part * 4 * dot.lanes), k.get(sums[column][part]))
+    def emit(k: Emit, tile: Any, _lines: Any, acts: Any, stride: Any, blocks: Any, out: Any) -> None:
+        records, sides = Records(k, dot, kind), _Columns(k, dot, record, acts, stride, blocks, columns)
+        with k.loop(blocks if layout.blocks == 1 else k.b.udiv(blocks, k.i64(layout.blocks))) as index:
+            at = k.at(tile, k.times(index, RECORD_BYTES[kind]))
+            head = records.open(at)
+            _ask_ahead(k, at, layout.head if layout.blocks > 1 else RECORD_BYTES[kind])
+            with k.loop(k.i64(layout.blocks)) as inner:
+                block, body = k.at(k.times(index, layout.blocks), inner), records.body(head, inner)
+                if layout.blocks > 1:
+                    _ask_ahead(k, body, layout.block_bytes)
+                if in_whole is not None:
+                    totals = _whole_sums(k, in_whole, records, body, sides.whole_at(block))
+                elif layout.plain and columns * len(sides.sides) > 1:
+                    totals = _line_sums(k, dot, records, body, sides.at(block), sides.sides)
+                else:
+                    totals = _group_sums(k, dot, records, body, sides.at(block), sides.sides)
+                sides.add(block, totals, records.factors(head, inner), layout.zero)
+        sides.store(out)
 
     return emit
 
 
-def _block_sums(
-    k: Emit, dot: Dot, reader: _Reader, columns: list[Any], sides: tuple[tuple[int, int], ...]
-) -> list[list[Any]]:
-    """Integer dot products of one record: [column][part] -> <lanes x i32>.
+def unpacked_kernel(dot: Dot, kind: Kind, columns: int, *, record: ActRecord = NARROW) -> Callable[..., None]:
+    """Emitter of the product of an unpacked tile; arguments as `tile_kernel`'s, of which it ignores the packed tile."""
+    layout = QUANTISED[kind]
 
-    `sides` are the bytes that make up an activation: (offset in its record, multiplier). More than a few sums at a time
-    go through a loop that LLVM must not unroll: given the whole block, it reorders the products and spills what it then
-    cannot keep in registers.
-    """
-    parts = range(TILE_ROWS // dot.lanes)
-    result: list[list[Any]] = [[None for _ in parts] for _ in columns]
-    several = len(columns) * len(sides) > 1
-    for plane in range(planes(dot, reader.kind)):
-        running = [[[k.var(dot.zero(k)) for _ in parts] for _ in sides] for _ in columns]
-        inner = min(reader.steps, dot.lines if several else GROUPS)
-        with k.loop(k.i64(reader.steps // inner)) as outer:
-            for line in range(inner):
-                step = k.at(k.times(outer, inner), line)
-                for skip, weights in reader.line(step, plane):
-                    for base, slots in zip(columns, running, strict=True):
-                        for (offset, _), side in zip(sides, slots, strict=True):
-                            four = k.load(k.at(base, k.times(step, 4), 4 * skip + offset), I32)
-                            for part in parts:
-                                k.set(side[part], dot.accumulate(k, k.get(side[part]), weights[part], four))
-        for column, slots in enumerate(running):
-            for (_, multiplier), side in zip(sides, slots, strict=True):
-                for part in parts:
-                    total = dot.finish(k, k.get(side[part]), multiplier * (16 if plane else 1))
-                    before = result[column][part]
-                    result[column][part] = total if before is None else k.b.add(before, total)
-    return result
+    def emit(k: Emit, _tile: Any, lines: Any, acts: Any, stride: Any, blocks: Any, out: Any) -> None:
+        sides = _Columns(k, dot, record, acts, stride, blocks, columns)
+        with k.loop(blocks) as block:
+            at = k.at(lines, k.times(block, unpacked_record(dot, kind)))
+            totals = _unpacked_sums(k, dot, kind, at, sides.at(block), sides.sides)
+            sides.add(block, totals, _unpacked_factors(k, dot, kind, at), layout.zero)
+        sides.store(out)
 
-
-def _whole_sums(k: Emit, dot: Avx2, reader: _Reader, columns: list[Any]) -> list[list[Any]]:
-    """As `_block_sums`, from 8-bit weights and the int16 form of wide activations: half the instructions on AVX2."""
-    parts = range(TILE_ROWS // dot.lanes)
-    sums = [[k.var(k.all(vector(I32, dot.lanes), 0)) for _ in parts] for _ in columns]
-    inner = dot.lines if len(columns) > 1 else GROUPS
-    with k.loop(k.i64(GROUPS // inner)) as outer:
-        for line in range(inner):
-            step = k.at(k.times(outer, inner), line)
-            raw = reader.raw(step, 0)
-            for base, slots in zip(columns, sums, strict=True):
-                at = k.at(base, k.times(step, 8))
-                even, odd = k.load(at, I32), k.load(k.at(at, 4), I32)
-                for part in parts:
-                    k.set(slots[part], dot.accumulate_whole(k, k.get(slots[part]), raw[part], even, odd))
-    return [[k.get(slot) for slot in slots] for slots in sums]
+    return emit
 
 
 def unpack_kernel(dot: Dot, kind: Kind) -> Callable[..., None]:
-    """Emitter that spreads a packed tile into a byte a weight, once for many columns.
+    """Emitter that spreads a packed tile, once for many columns; arguments: packed tile, blocks, lines."""
+    layout, lanes = QUANTISED[kind], dot.lanes
 
-    Its arguments: packed tile, blocks, out (uint8[blocks][planes][8 groups][64]).
-    """
-    whole = vector(I8, LINE)
-
-    def emit(k: Emit, tile: Any, blocks: Any, out: Any) -> None:
-        with k.loop(blocks) as block:
-            lines = k.at(tile, k.times(block, RECORD_BYTES[kind]), _header(kind))
-            to = k.at(out, k.times(block, unpacked_record(dot, kind)))
-            for line in range(GROUPS if kind is Kind.Q8_0 else GROUPS // 2):
-                raw = k.load(k.at(lines, line * LINE), whole)
-                if planes(dot, kind) == 1 and kind is Kind.Q8_0:
-                    k.store(k.at(to, line * LINE), raw)
-                else:
-                    second = GROUPS if kind is Kind.Q8_0 else GROUPS // 2
-                    k.store(k.at(to, line * LINE), nibble(k, raw, 0))
-                    k.store(k.at(to, (line + second) * LINE), nibble(k, raw, 1))
+    def emit(k: Emit, tile: Any, blocks: Any, lines: Any) -> None:
+        records = Records(k, dot, kind)
+        with k.loop(blocks if layout.blocks == 1 else k.b.udiv(blocks, k.i64(layout.blocks))) as index:
+            head = records.open(k.at(tile, k.times(index, RECORD_BYTES[kind])))
+            with k.loop(k.i64(layout.blocks)) as inner:
+                block, body = k.at(k.times(index, layout.blocks), inner), records.body(head, inner)
+                to = k.at(lines, k.times(block, unpacked_record(dot, kind)))
+                for group in GROUP_ORDER:
+                    for plane, vectors in enumerate(records.group(body, group)):
+                        for part, weights in enumerate(vectors):
+                            at = (plane * GROUPS + group) * LINE + part * LINE * lanes // TILE_ROWS
+                            k.store(k.at(to, at), weights)
+                factors = records.factors(head, inner)
+                rows = [*factors.scales, *(factors.minima or ())]
+                for row, vectors in enumerate(rows):
+                    for part, values in enumerate(vectors):
+                        at = records.planes * GROUPS * LINE + row * LINE + part * 4 * lanes
+                        k.store(k.at(to, at), values)
 
     return emit
+
+
+def embed_quantised(dot: Dot, kind: Kind) -> Callable[..., None]:
+    """Emitter that writes one row of a packed matrix as float32; arguments: tile, row in the tile, blocks, out.
+
+    Values are scale * (weight - zero) (+ minimum), rounded as GGUF's reference does: product first, then sum. It reads
+    all 16 rows and keeps one: a step looks up few rows.
+    """
+    layout = QUANTISED[kind]
+    four_real, four_int = vector(F32, 4), vector(I32, 4)
+
+    def emit(k: Emit, tile: Any, row: Any, blocks: Any, out: Any) -> None:
+        records = Records(k, dot, kind)
+        shelf = k.shelf(LINE)
+
+        def of_row(vectors: list[Any], kind4: Any) -> Any:
+            for part, values in enumerate(vectors):
+                k.store(k.at(shelf, part * LINE * dot.lanes // TILE_ROWS), values)
+            return k.load(k.at(shelf, k.times(row, 4)), kind4)
+
+        with k.loop(blocks if layout.blocks == 1 else k.b.udiv(blocks, k.i64(layout.blocks))) as index:
+            head = records.open(k.at(tile, k.times(index, RECORD_BYTES[kind])))
+            with k.loop(k.i64(layout.blocks)) as inner:
+                body, factors = records.body(head, inner), records.factors(head, inner)
+                scales = [of_row(half, F32) for half in factors.scales]
+                minima = [of_row(half, F32) for half in factors.minima or ()]
+                to = k.at(out, k.times(k.at(k.times(index, layout.blocks), inner), 16 * GROUPS))
+                for group in range(GROUPS):
+                    half = group * layout.halves // GROUPS
+                    raw = of_row(records.whole(body, group), vector(I8, 4))
+                    whole = k.b.sub(k.b.zext(raw, four_int), k.all(four_int, layout.zero))
+                    value = k.b.fmul(k.b.sitofp(whole, four_real), k.splat(scales[half], 4))
+                    if minima:
+                        value = k.b.fadd(value, k.splat(minima[half], 4))
+                    k.store(k.at(to, 16 * group), value)
+
+    return emit
+
+
+def _ask_ahead(k: Emit, at: Any, size: int) -> None:
+    for start in range(0, size, LINE):
+        k.prefetch(k.at(at, PREFETCH_BYTES + start))
+
+
+class _Running:
+    """Running integer sums: [half][plane][column][side][part]."""
+
+    def __init__(self, k: Emit, dot: Dot, kind: Kind, columns: int, sides: Sequence[tuple[int, int]]) -> None:
+        self.k, self.dot, self.sides = k, dot, sides
+        self._parts = range(TILE_ROWS // dot.lanes)
+        self._slots = [
+            [[[[k.var(dot.zero(k)) for _ in self._parts] for _ in sides] for _ in range(columns)]
+             for _ in range(planes(dot, kind))]
+            for _ in range(QUANTISED[kind].halves)
+        ]  # fmt: skip
+
+    def add(self, half: int, plane: int, weights: list[Any], columns: list[Any], at: Any) -> None:
+        """Adds the products of 4 weights a row with each column's activations at byte `at`."""
+        k = self.k
+        for base, slots in zip(columns, self._slots[half][plane], strict=True):
+            for (offset, _), side in zip(self.sides, slots, strict=True):
+                four = k.load(k.at(base, at, offset), I32)
+                for part in self._parts:
+                    k.set(side[part], self.dot.accumulate(k, k.get(side[part]), weights[part], four))
+
+    def totals(self) -> list[list[list[Any]]]:
+        """The sums of all planes and sides: [half][column][part] of int32."""
+        return [
+            [[self._total(half, column, part) for part in self._parts] for column in range(len(half[0]))]
+            for half in self._slots
+        ]
+
+    def _total(self, half: Any, column: int, part: int) -> Any:
+        total = None
+        for plane, columns in enumerate(half):
+            for (_, multiplier), side in zip(self.sides, columns[column], strict=True):
+                one = self.dot.finish(self.k, self.k.get(side[part]), multiplier * (16 if plane else 1))
+                total = one if total is None else self.k.b.add(total, one)
+        return total
+
+
+def _group_sums(
+    k: Emit, dot: Dot, records: Records, body: Any, columns: list[Any], sides: Sequence[tuple[int, int]]
+) -> list[list[list[Any]]]:
+    """A packed block's sums, straight through."""
+    running = _Running(k, dot, records.kind, len(columns), sides)
+    for group in GROUP_ORDER:
+        half = group * records.layout.halves // GROUPS
+        for plane, weights in enumerate(records.group(body, group)):
+            running.add(half, plane, weights, columns, 4 * group)
+    return running.totals()
+
+
+def _line_sums(
+    k: Emit, dot: Dot, records: Records, body: Any, columns: list[Any], sides: Sequence[tuple[int, int]]
+) -> list[list[list[Any]]]:
+    """The same for a plain layout and more than a few sums, which go through a loop that LLVM must not unroll.
+
+    Given the whole block, it reorders the products and spills what it then cannot keep in registers.
+    """
+    running = _Running(k, dot, records.kind, len(columns), sides)
+    steps = GROUPS * records.layout.low // 8  # lines of 4 bytes a row
+    inner = min(steps, dot.lines)
+    for plane in range(records.planes):
+        with k.loop(k.i64(steps // inner)) as outer:
+            for line in range(inner):
+                step = k.at(k.times(outer, inner), line)
+                for skip, weights in records.line(body, step, plane):
+                    running.add(0, plane, weights, columns, k.at(k.times(step, 4), 4 * skip))
+    return running.totals()
+
+
+def _unpacked_sums(
+    k: Emit, dot: Dot, kind: Kind, at: Any, columns: list[Any], sides: Sequence[tuple[int, int]]
+) -> list[list[list[Any]]]:
+    """An unpacked block's sums."""
+    running = _Running(k, dot, kind, len(columns), sides)
+    size = LINE * dot.lanes // TILE_ROWS
+    halves = QUANTISED[kind].halves
+    steps = GROUPS // halves
+    inner = min(steps, dot.lines)
+    for plane in range(planes(dot, kind)):
+        for half in range(halves):
+            with k.loop(k.i64(steps // inner)) as outer:
+                for line in range(inner):
+                    step = k.at(k.times(outer, inner), half * steps + line)
+                    here = k.at(at, k.times(step, LINE), plane * GROUPS * LINE)
+                    parts = range(TILE_ROWS // dot.lanes)
+                    weights = [k.load(k.at(here, part * size), vector(I8, size)) for part in parts]
+                    running.add(half, plane, weights, columns, k.times(step, 4))
+    return running.totals()
+
+
+def _unpacked_factors(k: Emit, dot: Dot, kind: Kind, at: Any) -> Factors:
+    layout, real = QUANTISED[kind], vector(F32, dot.lanes)
+    first = k.at(at, planes(dot, kind) * GROUPS * LINE)
+
+    def rows(start: int) -> list[list[Any]]:
+        parts = range(TILE_ROWS // dot.lanes)
+        return [
+            [k.load(k.at(first, start + half * LINE + part * 4 * dot.lanes), real) for part in parts]
+            for half in range(layout.halves)
+        ]
+
+    return Factors(rows(0), rows(unpacked_factors(kind)) if layout.minimum else None)
+
+
+def _whole_sums(k: Emit, dot: Avx2, records: Records, body: Any, columns: list[Any]) -> list[list[list[Any]]]:
+    """As `_group_sums`, from 8-bit weights and the int16 form of wide activations: half the instructions on AVX2."""
+    parts = range(TILE_ROWS // dot.lanes)
+    halves = records.layout.halves
+    sums = [[[k.var(k.all(vector(I32, dot.lanes), 0)) for _ in parts] for _ in columns] for _ in range(halves)]
+
+    def add(half: int, weights: list[Any], at: Any) -> None:
+        for base, slots in zip(columns, sums[half], strict=True):
+            even, odd = k.load(k.at(base, at), I32), k.load(k.at(base, at, 4), I32)
+            for part in parts:
+                k.set(slots[part], dot.accumulate_whole(k, k.get(slots[part]), weights[part], even, odd))
+
+    if records.layout.plain and len(columns) > 1:
+        with k.loop(k.i64(GROUPS // dot.lines)) as outer:
+            for line in range(dot.lines):
+                step = k.at(k.times(outer, dot.lines), line)
+                add(0, records.raw(k.at(body, k.times(step, LINE))), k.times(step, 8))
+    else:
+        for group in GROUP_ORDER:
+            add(group * halves // GROUPS, records.whole(body, group), k.i64(8 * group))
+    return [[[k.get(slot) for slot in slots] for slots in half] for half in sums]

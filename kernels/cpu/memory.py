@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..backend import KV_BLOCK_TOKENS
-from ..layouts import BLOCK, LINE, TILE_ROWS, WIDE, activation_stride, round_up
+from ..layouts import BLOCK, LINE, WIDE, activation_stride, round_up
 from .arena import Arena, address
 from .program import (
     PARTIAL_HEADER,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..backend import DecoderSpec
 
 _KV_BYTES = 2  # float16
+_UNPACKED_BYTES = 40
+"""Most bytes of 16 unpacked rows and one column: two planes, and four rows of factors a block of 32."""
 _LARGEST_GROUP = 6
 """Most queries of one attention kernel call."""
 
@@ -188,8 +190,8 @@ class StepMemory:
         widest = max(spec.dim, spec.heads * spec.head_dim)
         queries = max(QUERIES, spec.heads // spec.kv_heads)
         state = self._state_bytes
-        # four gate/up tiles of `dim` columns, or one tile of the widest matrix; two bytes a weight at most
-        line_bytes = 4 * round_up(max(4 * spec.dim, widest, spec.feed_forward_dim) * 2 * TILE_ROWS // 4, LINE)
+        # four gate/up tiles of `dim` columns, or one tile of the widest matrix
+        line_bytes = 4 * round_up(max(4 * spec.dim, widest, spec.feed_forward_dim) * _UNPACKED_BYTES // 4, LINE)
         parts = {
             Context.LOCAL_ACTS: SMALL * max(activation_stride(widest), activation_stride(spec.dim, WIDE)),
             Context.LOCAL_PLAIN: SMALL * widest * 4,

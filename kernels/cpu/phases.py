@@ -24,7 +24,7 @@ from .kernelset import (
     swiglu_quantise,
     unpack,
 )
-from .program import CHUNK, FEW_COLUMNS, SMALL, STRIP
+from .program import CHUNK, SMALL, STRIP
 
 
 @function
@@ -120,13 +120,19 @@ def multiply(
 
 
 @function
-def form_of(matrix: int, tile: int, count: int, lines: int, wide: int) -> int:
-    """Unpacks a tile for many columns; says in which form it is to be multiplied."""
-    if count <= FEW_COLUMNS:
+def form_of(matrix: int, count: int, wide: int) -> int:
+    """In which form a tile is multiplied with that many columns."""
+    if count <= load(matrix + w.m_few):
         return w.WIDE if wide else w.PACKED
-    data = load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
-    unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines)
     return w.WIDE_UNPACKED if wide else w.UNPACKED
+
+
+@function
+def spread(matrix: int, tile: int, count: int, lines: int) -> None:
+    """Unpacks a tile when it pays for that many columns."""
+    if count > load(matrix + w.m_few):
+        data = load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
+        unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines)
 
 
 @function
@@ -148,7 +154,8 @@ def product(
     """One tile times one chunk of n columns: put into float32 rows when the activations are wide, else added there."""
     lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
     first, end = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
-    form = form_of(matrix, tile, end - first, lines, wide)
+    form = form_of(matrix, end - first, wide)
+    spread(matrix, tile, end - first, lines)
     rows = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
     to = x + LINE * tile
     while first < end:
@@ -237,17 +244,16 @@ def gated(context: int, local: int, layer: int, unit: int, first: int, end: int,
     lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
     stride, plain_stride = load(context + w.c_acts_stride), load(context + w.c_plain_stride)
     tile_lines = (out - lines) // 4
-    form = w.PACKED
+    chunk = end - first
     for part in range(4):
-        matrix = layer + (w.l_gate if part < 2 else w.l_up)
-        form = form_of(matrix, 2 * unit + part % 2, end - first, lines + part * tile_lines, False)
+        spread(layer + (w.l_gate if part < 2 else w.l_up), 2 * unit + part % 2, chunk, lines + part * tile_lines)
     hidden_stride, plain_hidden = load(context + w.c_hid_stride), load(context + w.c_hid_plain)
     while first < end:
         count = min(STRIP, end - first)
         for part in range(4):
             matrix, to = layer + (w.l_gate if part < 2 else w.l_up), out + part * STRIP * LINE
-            spread = lines + part * tile_lines
-            multiply(matrix, 2 * unit + part % 2, spread, form, acts, stride, plain, plain_stride, first, count, to)
+            form, at = form_of(matrix, chunk, False), lines + part * tile_lines
+            multiply(matrix, 2 * unit + part % 2, at, form, acts, stride, plain, plain_stride, first, count, to)
         for column in range(count):
             act = load(context + w.c_hid) + (first + column) * hidden_stride
             copy = 0 if plain_hidden == 0 else plain_hidden + (first + column) * load(context + w.c_hid_plain_stride)
@@ -272,14 +278,16 @@ def gate_phase(context: int, thread: int, layer: int, local: int) -> None:
 @function
 def head_tile(context: int, local: int, matrix: int, tile: int, rows: int) -> None:
     """One tile of the head for the wanted rows, straight to their addresses."""
-    out, addresses = local + load(context + w.c_local_out), load(context + w.c_logits_addresses)
+    lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
+    addresses, form = load(context + w.c_logits_addresses), form_of(matrix, rows, True)
     acts, plain = acts_of(context, local, rows), plain_of(context, local, rows)
     stride, plain_stride = load(context + w.c_wide_stride), load(context + w.c_plain_stride)
     count = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
+    spread(matrix, tile, rows, lines)
     first = 0
     while first < rows:
         strip = min(STRIP, rows - first)
-        multiply(matrix, tile, 0, w.WIDE, acts, stride, plain, plain_stride, first, strip, out)
+        multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, strip, out)
         for row in range(strip):
             put_rows(load(addresses + 8 * (first + row)) + LINE * tile, out + LINE * row, count)
         first += strip

@@ -13,66 +13,77 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..layouts import LINE, WIDE, Kind
-from .dense import DENSE, dense_kernel
-from .elementwise import embed_kernel
-from .matmul import QUANTISED, tile_kernel, unpack_kernel
+from ..layouts import DENSE_BYTES, LINE, QUANTISED, WIDE, Kind
+from .dense import dense_kernel, embed_dense
+from .matmul import embed_quantised, tile_kernel, unpack_kernel, unpacked_kernel
 from .native import Library
 from .program import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .dot import Dot
     from .emit import Emit
 
-WIDE_COLUMNS = {Kind.Q4_1: (2, 1), Kind.Q4_0: (2, 1), Kind.Q8_0: (4, 2, 1)}
-"""Columns of 16-bit activations that a packed tile is multiplied with at a time, most first."""
 PACKED_COLUMNS = 4
 """Most columns that a packed tile is multiplied with at a time."""
+_WIDE_PLAIN = {Kind.Q4_1: (2, 1), Kind.Q4_0: (2, 1), Kind.Q8_0: (4, 2, 1)}
+
+
+def packed_columns(kind: Kind) -> tuple[int, ...]:
+    """Columns that a packed tile is multiplied with at a time, most first."""
+    if kind in DENSE_BYTES:
+        return (PACKED_COLUMNS, 1)
+    return tuple(range(PACKED_COLUMNS, 0, -1)) if QUANTISED[kind].plain else (1,)
+
+
+def wide_columns(kind: Kind) -> tuple[int, ...]:
+    """The same for activations of 16 bits."""
+    return _WIDE_PLAIN.get(kind, (1,))
+
+
+def unpacked_columns(dot: Dot, kind: Kind) -> tuple[int, ...]:
+    """The same for an unpacked tile; the rest of a plain kind goes to the packed one."""
+    return (dot.columns,) if QUANTISED[kind].plain else (dot.columns, dot.columns // 2, 1)
+
+
+def wide_unpacked_columns(dot: Dot, kind: Kind) -> tuple[int, ...]:
+    """The same for activations of 16 bits."""
+    if kind is Kind.Q8_0:
+        return ()  # as fast from the packed tile
+    return (dot.columns // 2,) if QUANTISED[kind].plain else (dot.columns // 2, 1)
 
 
 def product_library(dot: Dot) -> Library:
     """The kernels of one version."""
     library = Library()
     for kind in QUANTISED:
-        for count in range(1, PACKED_COLUMNS + 1):
-            library.native(_packed(kind, count), tile_kernel(dot, kind, count, unpacked=False))
-        for count in WIDE_COLUMNS[kind]:
-            library.native(_wide(kind, count), tile_kernel(dot, kind, count, unpacked=False, record=WIDE))
-        if kind is not Kind.Q8_0:
-            body = tile_kernel(dot, kind, dot.columns // 2, unpacked=True, record=WIDE)
-            library.native(_wide_unpacked(kind), body)
-        library.native(_unpacked(kind), tile_kernel(dot, kind, dot.columns, unpacked=True))
+        for count in packed_columns(kind):
+            library.native(_name(kind, Form.PACKED, count), tile_kernel(dot, kind, count))
+        for count in wide_columns(kind):
+            library.native(_name(kind, Form.WIDE, count), tile_kernel(dot, kind, count, record=WIDE))
+        for count in unpacked_columns(dot, kind):
+            library.native(_name(kind, Form.UNPACKED, count), unpacked_kernel(dot, kind, count))
+        for count in wide_unpacked_columns(dot, kind):
+            body = unpacked_kernel(dot, kind, count, record=WIDE)
+            library.native(_name(kind, Form.WIDE_UNPACKED, count), body)
         library.native(f"unpack_{kind.name}", unpack_kernel(dot, kind))
-    for kind in DENSE:
-        for count in (1, PACKED_COLUMNS):
-            library.native(_packed(kind, count), dense_kernel(kind, count))
-    for kind in Kind:
-        library.native(f"embed_{kind.name}", embed_kernel(kind))
+        library.native(f"embed_{kind.name}", embed_quantised(dot, kind))
+    for kind in DENSE_BYTES:
+        for count in packed_columns(kind):
+            library.native(_name(kind, Form.PACKED, count), dense_kernel(kind, count))
+        library.native(f"embed_{kind.name}", embed_dense(kind))
     library.native("columns", _columns(library, dot))
     library.native("unpack", _unpack(library))
     library.native("embed", _embed(library))
     return library
 
 
-def _packed(kind: Kind, count: int) -> str:
-    return f"packed_{kind.name}_{count}"
+def _name(kind: Kind, form: Form, count: int) -> str:
+    return f"{form.name.lower()}_{kind.name}_{count}"
 
 
-def _wide(kind: Kind, count: int) -> str:
-    return f"wide_{kind.name}_{count}"
-
-
-def _wide_unpacked(kind: Kind) -> str:
-    return f"wide_unpacked_{kind.name}"
-
-
-def _unpacked(kind: Kind) -> str:
-    return f"unpacked_{kind.name}"
-
-
-def _for_kind(k: Emit, kind: Any, kinds: tuple[Kind, ...], body: Callable[[Kind], None]) -> None:
+def _for_kind(k: Emit, kind: Any, kinds: Iterable[Kind], body: Callable[[Kind], None]) -> None:
     """Runs `body` for the member that the i64 `kind` equals."""
     for member in kinds:
         with k.b.if_then(k.b.icmp_signed("==", kind, k.i64(member))):
@@ -96,24 +107,29 @@ def _columns(library: Library, dot: Dot) -> Callable[..., None]:
                 done = k.at(done, k.times(times, count))
 
         def quantised(member: Kind) -> None:
-            packed = [(count, _packed(member, count)) for count in range(PACKED_COLUMNS, 0, -1)]
-            wide = [(count, _wide(member, count)) for count in WIDE_COLUMNS[member]]
-            spread = [] if member is Kind.Q8_0 else [(dot.columns // 2, _wide_unpacked(member))]
+            def plan(which: Form, counts: tuple[int, ...]) -> list[tuple[int, str]]:
+                return [(count, _name(member, which, count)) for count in counts]
+
+            packed, wide = plan(Form.PACKED, packed_columns(member)), plan(Form.WIDE, wide_columns(member))
+            spread = plan(Form.UNPACKED, unpacked_columns(dot, member))
+            wide_spread = plan(Form.WIDE_UNPACKED, wide_unpacked_columns(dot, member))
+            rest, wide_rest = (packed, wide) if QUANTISED[member].plain else ([], [])
             plans = {
                 Form.PACKED: packed,
-                Form.UNPACKED: [(dot.columns, _unpacked(member)), *packed],
+                Form.UNPACKED: [*spread, *rest],
                 Form.WIDE: wide,
-                Form.WIDE_UNPACKED: [*spread, *wide],
+                Form.WIDE_UNPACKED: [*wide_spread, *wide_rest],
             }
-            for which, plan in plans.items():
+            for which, steps in plans.items():
                 with k.b.if_then(k.b.icmp_signed("==", form, k.i64(which))):
-                    run(plan, acts, stride, lines)
+                    run(steps, acts, stride, lines)
 
         def dense(member: Kind) -> None:
-            run([(count, _packed(member, count)) for count in (PACKED_COLUMNS, 1)], plain, plain_stride)
+            steps = [(count, _name(member, Form.PACKED, count)) for count in packed_columns(member)]
+            run(steps, plain, plain_stride)
 
         _for_kind(k, kind, QUANTISED, quantised)
-        _for_kind(k, kind, DENSE, dense)
+        _for_kind(k, kind, DENSE_BYTES, dense)
 
     return emit
 

@@ -102,6 +102,7 @@ class Matrix(_Offset):
     TILES = auto()
     TILE_BYTES = auto()
     DATA = auto()
+    FEW = auto()
     END = auto()
 
 
@@ -126,6 +127,8 @@ SMALL = 8
 """Tokens up to which each thread norms and quantises for itself: cheaper than a barrier."""
 FEW_COLUMNS = 12
 """Columns of a product up to which a packed tile is read directly: unpacking it would not pay."""
+FEW_COLUMNS_DECODED = 2
+"""The same where reading a packed tile costs more: planes to put together, integer factors of scales."""
 CHUNK = 128
 """Columns of one task in a matrix product: their activations stay in the second-level cache."""
 STRIP = 16

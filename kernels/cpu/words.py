@@ -9,7 +9,7 @@ from ..layouts import BLOCK
 from .program import Context, Fault, Form, Layer, Matrix
 
 _C = {member.name: int(member) for member in Context}
-m_kind, m_rows, m_blocks, m_tiles, m_tile_bytes, m_data = (int(member) for member in list(Matrix)[:6])
+m_kind, m_rows, m_blocks, m_tiles, m_tile_bytes, m_data, m_few = (int(member) for member in list(Matrix)[:7])
 ROW_BYTES = 4 * BLOCK
 PACKED, UNPACKED, WIDE, WIDE_UNPACKED = (int(form) for form in Form)
 

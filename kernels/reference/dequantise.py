@@ -7,51 +7,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..formats import Format
+from ..layouts import CODEBOOK, KINDS, QUANTISED
+from ..stored import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from ..backend import Tensor
 
 
-def _halves(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(blocks).view("<f2").astype(np.float32)
+def _real(halves: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """float16 bits as a column of float32."""
+    return halves.view(np.float16).astype(np.float32)[:, None]
 
 
-def _nibbles(bytes_: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Low nibbles are elements 0 to 15, high ones 16 to 31."""
-    return np.concatenate([bytes_ & 15, bytes_ >> 4], axis=-1)
-
-
-def _q4_0(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return _halves(blocks[:, :2]) * (_nibbles(blocks[:, 2:]).astype(np.float32) - np.float32(8))
-
-
-def _q4_1(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return _halves(blocks[:, :2]) * _nibbles(blocks[:, 4:]).astype(np.float32) + _halves(blocks[:, 2:4])
-
-
-def _q8_0(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return _halves(blocks[:, :2]) * blocks[:, 2:].view(np.int8).astype(np.float32)
-
-
-def _f16(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return _halves(blocks)
-
-
-def _f32(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(blocks).view("<f4").astype(np.float32)
-
-
-_DECODERS: dict[Format, Callable[[NDArray[np.uint8]], NDArray[np.float32]]] = {
-    Format.F32: _f32,
-    Format.F16: _f16,
-    Format.Q4_0: _q4_0,
-    Format.Q4_1: _q4_1,
-    Format.Q8_0: _q8_0,
-}
+def _quantised(fmt: Format, data: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Scale * (weight - zero), with the minimum added or (K formats) subtracted, each operation rounded."""
+    stored, layout = split(fmt, data), QUANTISED[KINDS[fmt]]
+    if layout.codebook:
+        weights = np.array(CODEBOOK, np.float32)[stored.weights]
+    else:
+        weights = stored.weights.astype(np.float32) - np.float32(layout.zero)
+    scale = _real(stored.scale)
+    offset = None if stored.minimum is None else _real(stored.minimum)
+    if stored.fine_scale is not None:
+        columns = weights.shape[1] // stored.fine_scale.shape[1]
+        scale = np.repeat(scale * stored.fine_scale.astype(np.float32), columns, axis=1)
+        if offset is not None and stored.fine_minimum is not None:
+            offset = -np.repeat(offset * stored.fine_minimum.astype(np.float32), columns, axis=1)
+    values = scale * weights
+    return values if offset is None else values + offset
 
 
 def dequantise(tensor: Tensor) -> NDArray[np.float32]:
@@ -60,5 +45,13 @@ def dequantise(tensor: Tensor) -> NDArray[np.float32]:
     Returns:
         Shape: tensor.shape, float32.
     """
-    blocks = np.ascontiguousarray(tensor.data).reshape(-1, tensor.format.block_bytes)
-    return _DECODERS[tensor.format](blocks).reshape(tensor.shape)
+    data = np.ascontiguousarray(tensor.data)
+    if tensor.format is Format.F32:
+        values = data.view("<f4").astype(np.float32)
+    elif tensor.format is Format.F16:
+        values = data.view("<f2").astype(np.float32)
+    elif tensor.format is Format.BF16:
+        values = (data.view("<u2").astype(np.uint32) << 16).view(np.float32)
+    else:
+        values = _quantised(tensor.format, data)
+    return values.reshape(tensor.shape)

@@ -28,10 +28,10 @@ from sealhost.kernels.cpu.dot import VERSIONS
 from sealhost.kernels.cpu.emit import I8, I32, vector
 from sealhost.kernels.cpu.matmul import PREFETCH_BYTES
 from sealhost.kernels.cpu.native import Library
-from sealhost.kernels.cpu.products import PACKED_COLUMNS, product_library
+from sealhost.kernels.cpu.products import packed_columns, product_library
 from sealhost.kernels.cpu.single import Single
 from sealhost.kernels.formats import Format
-from sealhost.kernels.layouts import RECORD_BYTES, Kind, activation_stride
+from sealhost.kernels.layouts import QUANTISED, TILE_ROWS, Kind, activation_stride, packed_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,24 +115,24 @@ def roofline(dot, rounds: int) -> dict[str, float]:
 
 
 def products(dot, rounds: int) -> Iterator[tuple[str, float, float]]:
-    """(name, weight GB/s from memory or 0, G multiply-adds/s) of the matrix kernels on rows of 576."""
-    names = [f"packed_{kind.name}_{c}" for kind in (Kind.Q4_1, Kind.Q8_0) for c in (1, 2, PACKED_COLUMNS)]
-    names += [f"unpacked_{kind.name}" for kind in (Kind.Q4_1, Kind.Q8_0)]
+    """(name, weight GB/s from memory or 0, G multiply-adds/s) of the matrix kernels on rows of 768."""
+    names = [f"packed_{kind.name}_{count}" for kind in QUANTISED for count in {1, max(packed_columns(kind))}]
+    names += [f"unpacked_{kind.name}_{dot.columns}" for kind in QUANTISED]
     single = Single(product_library(dot), tuple(names))
-    width, arena = 576, Arena()
+    width, arena = 768, Arena()
     weights, acts, out = arena.take(STREAM_BYTES), arena.take(1 << 20), arena.take(4096)
     weights[:], acts[:] = 0x3C, 0x3C  # 1.06 as float16, 0.0115 as float32: no denormals
-    for name in names:
-        kind = Kind[name.split("_", 1)[1][:4]]
-        columns = dot.columns if name.startswith("unpacked") else int(name[-1])
-        tile = RECORD_BYTES[kind] * width // 32
+    for name in sorted(names, key=lambda name: name.split("_", 1)[1]):
+        form, rest = name.split("_", 1)
+        kind, columns = Kind[rest.rsplit("_", 1)[0]], int(rest.rsplit("_", 1)[1])
+        tile = packed_bytes(kind, TILE_ROWS, width)
         count = STREAM_BYTES // tile - 1
         rest = (address(acts) + (1 << 19), address(acts), activation_stride(width), width // 32, address(out))
         repeat = single[f"{name}:repeat"]
         macs = 16 * width * columns * count
         inside = rate(macs, partial(repeat, count, 0, address(weights), *rest), rounds) / 1e9
         streamed = rate(tile * count, partial(repeat, count, tile, address(weights), *rest), rounds) / 1e9
-        yield name, 0.0 if name.startswith("unpacked") else streamed, inside
+        yield name, 0.0 if form == "unpacked" else streamed, inside
 
 
 def random_tensors(spec: DecoderSpec) -> Iterator[tuple[Role, int | None, Tensor]]:

@@ -40,9 +40,34 @@ def _tensor(values, fmt, name="w"):
         data = values
     elif fmt is Format.F16:
         data = values.astype(np.float16)
+    elif fmt in _SCALES_AT:
+        data = _random_blocks(values, fmt)
     else:
         data = gguf.quants.quantize(values, gguf.GGMLQuantizationType[fmt.name])
     return Tensor(name, fmt, values.shape, np.frombuffer(data.tobytes(), np.uint8))
+
+
+_SCALES_AT = {
+    Format.Q2_K: (80, 82),
+    Format.Q3_K: (108,),
+    Format.Q4_K: (0, 2),
+    Format.Q5_K: (0, 2),
+    Format.Q6_K: (208,),
+    Format.IQ4_NL: (0,),
+    Format.IQ4_XS: (0,),
+}
+"""Formats that the `gguf` package can read but not write, and where their float16 scales lie."""
+
+
+def _random_blocks(values, fmt):
+    """Any bytes are weights; only the scales are those that values of this size would have."""
+    rng = np.random.default_rng(abs(int(values.sum() * 1e3)) % 2**32)
+    blocks = rng.integers(0, 256, (values.size // fmt.block_elements, fmt.block_bytes), dtype=np.uint8)
+    spread = float(values.std() or 1) / (127 if fmt is Format.IQ4_NL else 1000)
+    for at in _SCALES_AT[fmt]:
+        scales = rng.uniform(0.5, 1.5, len(blocks)) * spread * rng.choice([-1, 1], len(blocks))
+        blocks[:, at : at + 2] = scales.astype(np.float16)[:, None].view(np.uint8)
+    return blocks
 
 
 def _shapes(spec):

@@ -8,11 +8,23 @@ from sealhost.kernels.formats import Format
 
 LENGTHS = (1, 2, 3, 5, 17, 33, 64, 300)
 FORMATS = {Role.EMBEDDING: Format.Q8_0, Role.VALUE: Format.Q4_0, Role.GATE: Format.F16}
+K_SHAPE = {"dim": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "rope_dim": 64, "feed_forward_dim": 256}
+K_FORMATS = {
+    Role.EMBEDDING: Format.Q6_K,
+    Role.QUERY: Format.Q4_K,
+    Role.KEY: Format.Q5_K,
+    Role.VALUE: Format.IQ4_XS,
+    Role.ATTENTION_OUTPUT: Format.Q5_0,
+    Role.GATE: Format.Q2_K,
+    Role.UP: Format.IQ4_NL,
+    Role.DOWN: Format.Q3_K,
+}
 
 
-@pytest.fixture
-def run(build, runner, cpu, tiny_spec):
-    return runner(build(cpu, tiny_spec, FORMATS, kv_blocks=256, max_tokens=512), max_tokens=512)
+@pytest.fixture(params=["simple formats", "K formats"])
+def run(build, runner, cpu, tiny_spec, respec, request):
+    spec, formats = (tiny_spec, FORMATS) if request.param == "simple formats" else (respec(**K_SHAPE), K_FORMATS)
+    return runner(build(cpu, spec, formats, kv_blocks=256, max_tokens=512), max_tokens=512)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,8 @@ SHAPES = {
     "more heads than width": {"heads": 8, "kv_heads": 2, "head_dim": 48, "rope_dim": 48},
     "no tile multiple": {"vocab": 1, "feed_forward_dim": 32, "dim": 32},
 }
+SUPER = {"dim": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "rope_dim": 64, "feed_forward_dim": 512}
+"""A shape whose rows the K formats can hold."""
 MIXED = {Role.EMBEDDING: Format.Q8_0, Role.VALUE: Format.F16, Role.DOWN: Format.F32, Role.UP: Format.Q4_0}
 
 
@@ -40,8 +42,23 @@ def test_every_shape_follows_the_reference(build, runner, cpu, respec, name):
 
 
 @pytest.mark.parametrize("formats", [*Format, MIXED], ids=[*(fmt.name for fmt in Format), "mixed"])
-def test_every_format_follows_the_reference(build, runner, cpu, tiny_spec, formats):
-    compare(build, runner, cpu, tiny_spec, formats)
+def test_every_format_follows_the_reference(build, runner, cpu, tiny_spec, respec, formats):
+    k_format = isinstance(formats, Format) and formats.block_elements > 32
+    compare(build, runner, cpu, respec(**SUPER) if k_format else tiny_spec, formats)
+
+
+def test_the_mixtures_that_files_have_follow_the_reference(build, runner, cpu, respec):
+    formats = {
+        Role.EMBEDDING: Format.Q6_K,
+        Role.QUERY: Format.Q4_K,
+        Role.KEY: Format.Q5_0,
+        Role.VALUE: Format.Q6_K,
+        Role.ATTENTION_OUTPUT: Format.BF16,
+        Role.GATE: Format.Q4_K,
+        Role.UP: Format.Q5_1,
+        Role.DOWN: Format.IQ4_XS,
+    }
+    compare(build, runner, cpu, respec(**SUPER), formats)
 
 
 def test_float_matrices_give_what_float64_gives(build, runner, cpu, tiny_spec):
