@@ -44,15 +44,15 @@ class AdminClient:
     """
 
     def __init__(self, url: str, key_file: Path | None) -> None:
-        parts = urlsplit(url)
         try:
-            self._host, self._port = parts.hostname, parts.port
-        except ValueError:
-            self._host = None
-        if parts.scheme not in {"http", "https"} or not self._host:
+            parts = urlsplit(url)
+            scheme, self._host, self._port = parts.scheme, parts.hostname or "", parts.port
+        except ValueError:  # brackets without an end, a port that is no number
+            scheme = ""
+        if scheme not in {"http", "https"} or not self._host:
             raise UsageError("--admin", f"expected http://HOST:PORT, got {url}", "name the host's admin plane")
         self._url = url
-        self._tls = parts.scheme == "https"
+        self._tls = scheme == "https"
         keys = access_keys(key_file, ADMIN_KEY_VARIABLE, "--admin-key-file")
         self._headers = {"authorization": f"Bearer {keys[0]}"} if keys else {}
 
@@ -79,7 +79,7 @@ class AdminClient:
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None, timeout: float | None) -> dict[str, Any]:
         kind = http.client.HTTPSConnection if self._tls else http.client.HTTPConnection
-        connection = kind(self._host or "", self._port, timeout=QUICK_SECONDS)
+        connection = kind(self._host, self._port, timeout=QUICK_SECONDS)
         try:
             connection.connect()
             connection.sock.settimeout(timeout)

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sealhost.host.app import Opened
@@ -49,6 +50,14 @@ def signing_lab() -> ModuleType:
     module = sys.modules.setdefault("signing_lab", importlib.util.module_from_spec(spec))
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(autouse=True)
+def _quiet_log() -> Iterator[None]:
+    """The host's log would stand among what a verb prints."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
