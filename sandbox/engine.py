@@ -97,7 +97,7 @@ class Engine:
     """An engine and its ticker; shared by all threads.
 
     Args:
-        allowed: The operator's limits; of these the stack and the tick matter here.
+        allowed: The operator's limits; of these the stack, the tick and the fuel matter here.
         meter: Told after each call what it cost; guests then run in fuel mode, which is slower.
         clock: Seconds that never go back, for quarantines.
     """
@@ -109,7 +109,8 @@ class Engine:
         self.clock = clock
         self.meter = meter
         self.settings = {**SETTINGS, "max_wasm_stack": allowed.stack_bytes}
-        if meter is not None:
+        self.counts_fuel = meter is not None or allowed.fuel_per_ms > 0
+        if self.counts_fuel:
             self.settings["consume_fuel"] = True
         config = wasmtime.Config()
         for name, value in self.settings.items():

@@ -19,7 +19,7 @@ from . import abi
 from .binding import GuestFunction, bind, export, load
 from .engine import FULL_TANK
 from .errors import GuestError, SandboxError
-from .limits import deadline_ticks
+from .limits import FUEL_PATIENCE, deadline_ticks, fuel_limit
 from .memory import GuestMemory
 from .thread_stack import require_stack
 from .wasm_binary import MAX_TABLES
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from .engine import Engine, Meter
+    from .engine import Engine
     from .errors import GuestErrorKind
     from .limits import Limits
     from .snapshot import Runs
@@ -107,13 +107,15 @@ class Instance:
         GuestError: When it cannot start.
     """
 
-    __slots__ = ("_dead", "_functions", "_instance", "_lock", "_program", "_store", "memory")
+    __slots__ = ("_dead", "_functions", "_instance", "_lock", "_program", "_store", "memory", "spent")
 
     def __init__(self, program: Program) -> None:
         program.engine.require_ticker()
         self._program = program
         self._lock = threading.Lock()
         self._dead: str | None = None
+        self.spent = 0
+        """Fuel of the last call that came back; 0 where none is counted."""
         self._functions: dict[str, GuestFunction] = {}
         self._store = wasmtime.Store(program.engine.raw)
         try:
@@ -169,10 +171,8 @@ class Instance:
         program.engine.require_ticker()
         require_stack(program.engine.allowed.stack_bytes)
         function = self._functions.get(name) or self._bind(name)
-        if program.engine.meter is not None:
-            function = self._metered(name, function, program.engine.meter)
         try:
-            return function(*arguments)
+            return self._counted(name, function, arguments) if program.engine.counts_fuel else function(*arguments)
         except wasmtime.Trap as trap:
             raise self._trapped(name, trap) from None
         except wasmtime.WasmtimeError as error:
@@ -240,26 +240,33 @@ class Instance:
         function = export(self._store, self._instance, name)
         if not isinstance(function, wasmtime.Func):
             raise TypeError(f"expected a function {name!r}, got {function!r}")
-        ticks = deadline_ticks(self._program.deadlines_ms[name], self._program.engine.allowed.tick_ms)
+        allowed = self._program.engine.allowed
+        patience = FUEL_PATIENCE if allowed.fuel_per_ms else 1
+        ticks = deadline_ticks(patience * self._program.deadlines_ms[name], allowed.tick_ms)
         self._functions[name] = bind(self._store, function, ticks)
         return self._functions[name]
 
-    def _metered(self, name: str, function: GuestFunction, meter: Meter) -> GuestFunction:
-        """The function, with its fuel counted (clause 4.7)."""
-
-        def call(*arguments: int) -> int:
-            self._store.set_fuel(FULL_TANK)
-            result = function(*arguments)
-            meter(self._program.plugin, name, FULL_TANK - self._store.get_fuel())
-            return result
-
-        return call
+    def _counted(self, name: str, function: GuestFunction, arguments: tuple[int, ...]) -> int:
+        """Calls a function, with its fuel counted and, where the operator says so, limited (clauses 3.6 and 4.7)."""
+        engine = self._program.engine
+        tank = fuel_limit(self._program.deadlines_ms[name], engine.allowed.fuel_per_ms) or FULL_TANK
+        self._store.set_fuel(tank)
+        result = function(*arguments)
+        self.spent = tank - self._store.get_fuel()
+        if engine.meter is not None:
+            engine.meter(self._program.plugin, name, self.spent)
+        return result
 
     def _trapped(self, name: str, trap: wasmtime.Trap) -> GuestError:
         code = trap.trap_code
         if code is wasmtime.TrapCode.INTERRUPT:
             self.fail("one that ran out of time")
             problem = f"{name} took longer than {self._program.deadlines_ms[name]} ms"
+            return GuestError(self._program.plugin, "timeout", problem, "raise the limit, or fix the plugin")
+        if code is wasmtime.TrapCode.OUT_OF_FUEL:
+            self.fail("one that ran out of fuel")
+            fuel = fuel_limit(self._program.deadlines_ms[name], self._program.engine.allowed.fuel_per_ms)
+            problem = f"{name} spent its fuel of {fuel}"
             return GuestError(self._program.plugin, "timeout", problem, "raise the limit, or fix the plugin")
         self.fail("one that trapped")
         what = code.name.lower().replace("_", " ") if code is not None else _one_line(trap)

@@ -18,6 +18,9 @@ WASM_PAGE = 1 << 16
 MIN_TICKS = 2
 """Clause 3.1: the first tick may come at once, so one tick is no time at all."""
 
+FUEL_PATIENCE = 10
+"""In fuel mode: times a limit's milliseconds after which a call is stopped whatever fuel it has left (clause 3.6)."""
+
 MAX_MEMORY_BYTES = 4096 * MIB - WASM_PAGE
 """What a 32-bit memory can hold, less one page, so that offsets and ends fit 32 bits."""
 
@@ -27,7 +30,7 @@ class OperatorLimits:
     """What the operator allows any guest; the reasons stand in README §3 and §10.
 
     Raises:
-        SandboxError: When a limit is not positive, or more than 32-bit memory can hold.
+        SandboxError: When a limit is not positive (`fuel_per_ms` may be 0), or more than 32-bit memory can hold.
     """
 
     memory_bytes: int = 256 * MIB
@@ -38,6 +41,7 @@ class OperatorLimits:
     step_ms: int = 100
     encode_ms: int = 2_000
     tick_ms: int = 5
+    fuel_per_ms: int = 0
     max_sessions: int = 256
     max_backtrack: int = 64
     strikes: int = 5
@@ -47,8 +51,9 @@ class OperatorLimits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value < 1:
-                raise SandboxError(field.name, f"expected a positive limit, got {value}", "set it to 1 or more")
+            least = 0 if field.name == "fuel_per_ms" else 1
+            if value < least:
+                raise SandboxError(field.name, f"expected a limit of {least} or more, got {value}", "set it higher")
         if self.memory_bytes > MAX_MEMORY_BYTES:
             problem = f"expected at most {MAX_MEMORY_BYTES} bytes, got {self.memory_bytes}"
             raise SandboxError("memory_bytes", problem, "set it lower: guest memory is 32-bit")
@@ -68,6 +73,11 @@ class Limits:
     def effective(cls, asked: PluginLimits, allowed: OperatorLimits) -> Limits:
         """Takes the smaller one of each."""
         return cls(**{f.name: min(getattr(asked, f.name), getattr(allowed, f.name)) for f in fields(cls)})
+
+
+def fuel_limit(milliseconds: int, fuel_per_ms: int) -> int | None:
+    """Fuel that a call of at most `milliseconds` may spend; None: its time is what counts (clause 3.6)."""
+    return milliseconds * fuel_per_ms if fuel_per_ms else None
 
 
 def deadline_ticks(milliseconds: float, tick_ms: int) -> int:

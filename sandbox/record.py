@@ -37,7 +37,7 @@ _PER_OCTAVE: Final = 4
 """Buckets of the histogram for each doubling, so that a quantile is at most 19 % too high."""
 
 _BUCKETS: Final = 40 * _PER_OCTAVE
-"""From 1 ns to 2^40 ns, 18 minutes: no call takes longer."""
+"""From 1 to 2^40 nanoseconds, 18 minutes, or units of fuel: no call takes more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class PluginStats:
         quarantined_s: Seconds until the next session is let in; 0: it is now.
         p50_us: Half of the calls took no longer, microseconds; 0 before the first one.
         p99_us: All but a hundredth of the calls took no longer, microseconds.
+        p50_fuel: Half of the calls spent no more; 0 where fuel is not counted.
+        p99_fuel: All but a hundredth of the calls spent no more.
     """
 
     sessions: int
@@ -65,6 +67,8 @@ class PluginStats:
     quarantined_s: float
     p50_us: float
     p99_us: float
+    p50_fuel: float = 0.0
+    p99_fuel: float = 0.0
 
 
 class PluginRecord:
@@ -87,6 +91,7 @@ class PluginRecord:
         self._unproved = 0
         self._failures: Counter[str] = Counter()
         self._histogram = [0] * _BUCKETS
+        self._fuel = [0] * _BUCKETS
 
     def admit(self) -> Ticket:
         """A place for one session.
@@ -121,15 +126,19 @@ class PluginRecord:
                 failures=dict(self._failures),
                 strikes=self._strikes,
                 quarantined_s=max(self._until - self._clock(), 0.0),
-                p50_us=_quantile(self._histogram, 0.5),
-                p99_us=_quantile(self._histogram, 0.99),
+                p50_us=_quantile(self._histogram, 0.5) / 1000,
+                p99_us=_quantile(self._histogram, 0.99) / 1000,
+                p50_fuel=_quantile(self._fuel, 0.5),
+                p99_fuel=_quantile(self._fuel, 0.99),
             )
 
-    def count(self, nanoseconds: int) -> None:
-        """Notes how long a call took."""
+    def count(self, nanoseconds: int, fuel: int = 0) -> None:
+        """Notes how long a call took, and what fuel it spent where that is counted."""
         bucket = min((nanoseconds**_PER_OCTAVE).bit_length(), _BUCKETS - 1)
         with self._lock:
             self._histogram[bucket] += 1
+            if fuel:
+                self._fuel[min((fuel**_PER_OCTAVE).bit_length(), _BUCKETS - 1)] += 1
 
     def proved(self) -> None:
         """Notes that a session's first call came back well."""
@@ -182,10 +191,11 @@ class Ticket:
     def call(self, instance: Instance, name: str, *arguments: int) -> int:
         """`instance.call`, with its time counted."""
         began = time.perf_counter_ns()
+        instance.spent = 0
         try:
             return instance.call(name, *arguments)
         finally:
-            self._record.count(time.perf_counter_ns() - began)
+            self._record.count(time.perf_counter_ns() - began, instance.spent)
 
     def prove(self) -> None:
         """An answer was taken."""
@@ -203,8 +213,8 @@ class Ticket:
 
 
 def _quantile(histogram: Sequence[int], share: float) -> float:
-    """Upper edge of the bucket that holds the quantile, microseconds."""
+    """Upper edge of the bucket that holds the quantile."""
     reached = list(accumulate(histogram))
     if reached[-1] == 0:
         return 0.0
-    return math.exp2(bisect_left(reached, share * reached[-1]) / _PER_OCTAVE) / 1000
+    return math.exp2(bisect_left(reached, share * reached[-1]) / _PER_OCTAVE)

@@ -19,6 +19,7 @@ from .admission import refusal
 from .errors import GuestError, SandboxError
 from .instance import Instance
 from .layout import LayoutError, TokenizerLayout
+from .limits import fuel_limit
 from .record import PluginRecord
 
 if TYPE_CHECKING:
@@ -154,7 +155,10 @@ def load_vocabulary(instance: Instance, stream: bytes) -> TokenizerLayout:
     if not 0 <= minor <= abi.ABI_MINOR:
         raise refusal(name, "1.14", f"expected ABI minor 0..{abi.ABI_MINOR}, got {minor}")
     layout = _layout(instance, name)
-    deadline = time.monotonic() + instance.program.limits.load_ms / 1000
+    limit = instance.program.limits.load_ms
+    fuel = fuel_limit(limit, instance.program.engine.allowed.fuel_per_ms)
+    deadline = time.monotonic() + limit / 1000
+    spent = 0
     pieces = range(0, max(len(stream), 1), layout.input_capacity)
     for start in pieces:
         piece = stream[start : start + layout.input_capacity]
@@ -162,9 +166,10 @@ def load_vocabulary(instance: Instance, stream: bytes) -> TokenizerLayout:
         status = instance.call("load", len(piece), int(start == pieces[-1]))
         if status != abi.Status.OK:
             raise _load_error(instance, layout, status)
-        if time.monotonic() > deadline:
-            limit = instance.program.limits.load_ms
-            raise GuestError(name, "timeout", f"load took longer than {limit} ms", "raise the limit, or fix the plugin")
+        spent += instance.spent
+        if time.monotonic() > deadline if fuel is None else spent > fuel:
+            problem = f"load took longer than {limit} ms" if fuel is None else f"load spent its fuel of {fuel}"
+            raise GuestError(name, "timeout", problem, "raise the limit, or fix the plugin")
     instance.memory.array(layout.input, layout.input_capacity, np.uint8)[:] = 0  # clause 5.1: not part of the state
     return layout
 
