@@ -21,7 +21,7 @@ HUGE_PAGE = 2 << 20
 
 
 class Arena:
-    """Hands out zeroed, aligned byte arrays; they live as long as anything refers to them.
+    """Hands out zeroed, aligned byte arrays; they live as long as the arena: compiled code knows their addresses only.
 
     Attributes:
         used: Bytes handed out.
@@ -29,17 +29,18 @@ class Arena:
 
     def __init__(self) -> None:
         self.used = 0
-        self._chunk: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._chunks: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)]
         self._next = 0
 
     def take(self, size: int) -> NDArray[np.uint8]:
         """A zeroed array of `size` bytes, aligned to a cache line."""
-        if self._next + size > len(self._chunk):
-            self._chunk, self._next = _map(max(size, CHUNK_BYTES)), 0
+        if self._next + size > len(self._chunks[-1]):
+            self._chunks.append(_map(max(size, CHUNK_BYTES)))
+            self._next = 0
         start = self._next
         self._next = round_up(start + size, ALIGNMENT)
         self.used += self._next - start
-        return self._chunk[start : start + size]
+        return self._chunks[-1][start : start + size]
 
 
 def _map(size: int) -> NDArray[np.uint8]:

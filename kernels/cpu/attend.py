@@ -20,6 +20,7 @@ from .kernelset import (
     load,
     load32,
     merge,
+    norm_head,
     rope,
     start_state,
     store32,
@@ -33,6 +34,8 @@ def attend_group(
     left: int,
     q: int,
     seen: int,
+    low: int,
+    cap: int,
     table: int,
     blocks: int,
     keys: int,
@@ -45,18 +48,18 @@ def attend_group(
 ) -> int:
     """Runs the widest kernel that fits `left` queries; returns how many it took."""
     if left >= 6:
-        attend6(q, seen, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
+        attend6(q, seen, low, cap, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
         return 6
     if left >= 4:
-        attend4(q, seen, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
+        attend4(q, seen, low, cap, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
         return 4
     if left == 3:
-        attend3(q, seen, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
+        attend3(q, seen, low, cap, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
         return 3
     if left == 2:
-        attend2(q, seen, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
+        attend2(q, seen, low, cap, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
         return 2
-    attend1(q, seen, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
+    attend1(q, seen, low, cap, table, blocks, keys, values, block_bytes, width, scores, partials, partial_bytes)
     return 1
 
 
@@ -73,11 +76,14 @@ def key_value(context: int, layer: int, token: int, head: int) -> None:
     width, heads = load(context + w.c_head_dim), load(context + w.c_heads)
     half = load(context + w.c_rope_half)
     position = load32(load(context + w.c_positions) + 4 * token)
+    norm = load(layer + w.l_key_norm)
     block = load32(block_table(context, token) + 4 * (position // KV_BLOCK_TOKENS))
     row = load(context + w.c_qkv) + token * load(context + w.c_qkv_stride)
     key = row + 4 * width * (heads + head)
     value = key + 4 * width * load(context + w.c_kv_heads)
-    rope(key, load(context + w.c_rope) + position * half * 8, half, key, width, load(context + w.c_one))
+    if norm != 0:
+        norm_head(key, norm, key, width, load(context + w.c_epsilon))
+    rope(key, load(layer + w.l_rope) + position * half * 8, half, key, width, load(context + w.c_one))
     offset = block * load(context + w.c_kv_block_bytes) + head * load(context + w.c_kv_head_bytes)
     store_kv(
         key,
@@ -90,17 +96,31 @@ def key_value(context: int, layer: int, token: int, head: int) -> None:
 
 
 @function
-def gather_queries(context: int, local: int, first: int, count: int, head: int) -> int:
-    """Rotates and scales the queries of a tile that share a KV head; returns how many."""
+def first_partition(context: int, layer: int, token: int) -> int:
+    """The first partition that a token sees anything of."""
+    window = load(layer + w.l_window)
+    if window == 0:
+        return 0
+    return max(0, load32(load(context + w.c_positions) + 4 * token) + 1 - window) // PARTITION_TOKENS
+
+
+@function
+def gather_queries(context: int, layer: int, local: int, first: int, count: int, head: int) -> int:
+    """Norms, rotates and scales the queries of a tile that share a KV head; returns how many."""
     width, half = load(context + w.c_head_dim), load(context + w.c_rope_half)
     group = load(context + w.c_heads) // load(context + w.c_kv_heads)
     queries, scale = local + load(context + w.c_local_queries), load(context + w.c_query_scale)
+    norm = load(layer + w.l_query_norm)
     for token in range(first, first + count):
         position = load32(load(context + w.c_positions) + 4 * token)
-        angles = load(context + w.c_rope) + position * half * 8
+        angles = load(layer + w.l_rope) + position * half * 8
         row = load(context + w.c_qkv) + token * load(context + w.c_qkv_stride) + 4 * width * head * group
         for member in range(group):
-            rope(row + 4 * width * member, angles, half, queries, width, scale)
+            query = row + 4 * width * member
+            if norm != 0:  # not in place: other tasks read the same row
+                norm_head(query, norm, queries, width, load(context + w.c_epsilon))
+                query = queries
+            rope(query, angles, half, queries, width, scale)
             queries += 4 * width
     return count * group
 
@@ -121,14 +141,26 @@ def attend_partition(
 ) -> int:
     """Attends from query `done` of a tile over one partition; returns how many queries it took."""
     width, seen = load(context + w.c_head_dim), local + load(context + w.c_local_seen)
+    positions, window, cap = load(context + w.c_positions), load(layer + w.l_window), load(context + w.c_attention_cap)
+    start, low = partition * PARTITION_BLOCKS, 0
+    blocks = min(PARTITION_BLOCKS, last // KV_BLOCK_TOKENS + 1 - start)
+    if window != 0:  # whole blocks that the oldest query does not see are not read
+        skip = max(0, (load32(positions + 4 * first) + 1 - window) // KV_BLOCK_TOKENS - start)
+        start += skip
+        blocks -= skip
+    if window != 0 or cap != 0:
+        low = local + load(context + w.c_local_low)
     for index in range(total):
-        position = load32(load(context + w.c_positions) + 4 * (first + index // group))
-        store32(seen + 4 * index, position + 1 - partition * PARTITION_TOKENS)
+        position = load32(positions + 4 * (first + index // group))
+        store32(seen + 4 * index, position + 1 - start * KV_BLOCK_TOKENS)
+        if low != 0:
+            oldest = 0 if window == 0 else max(0, position + 1 - window)
+            store32(low + 4 * index, oldest - start * KV_BLOCK_TOKENS)
     offset = head * load(context + w.c_kv_head_bytes)
-    blocks = min(PARTITION_BLOCKS, last // KV_BLOCK_TOKENS + 1 - partition * PARTITION_BLOCKS)
     queries = local + load(context + w.c_local_queries) + 4 * width * done
     return attend_group(
-        total - done, queries, seen + 4 * done, block_table(context, first) + 4 * PARTITION_BLOCKS * partition, blocks,
+        total - done, queries, seen + 4 * done, 0 if low == 0 else low + 4 * done, cap,
+        block_table(context, first) + 4 * start, blocks,
         load(layer + w.l_keys) + offset, load(layer + w.l_values) + offset, load(context + w.c_kv_block_bytes), width,
         local + load(context + w.c_local_scores), partials, PARTIAL_HEADER + 4 * width,
     )  # fmt: skip
@@ -141,11 +173,11 @@ def attend_tile(context: int, layer: int, local: int, first: int, count: int, he
     group = heads // load(context + w.c_kv_heads)
     states, partials = local + load(context + w.c_local_states), local + load(context + w.c_local_partials)
     state_bytes = PARTIAL_HEADER + 4 * width
-    total = gather_queries(context, local, first, count, head)
+    total = gather_queries(context, layer, local, first, count, head)
     for index in range(total):
         start_state(states + index * state_bytes, width)
     last = load32(load(context + w.c_positions) + 4 * (first + count - 1))
-    for partition in range(last // PARTITION_TOKENS + 1):
+    for partition in range(first_partition(context, layer, first), last // PARTITION_TOKENS + 1):
         done = 0
         while done < total:
             took = attend_partition(context, layer, local, first, total, last, head, partition, group, done, partials)
@@ -163,10 +195,10 @@ def attend_split(context: int, layer: int, local: int, first: int, count: int, h
     heads, width = load(context + w.c_heads), load(context + w.c_head_dim)
     group = heads // load(context + w.c_kv_heads)
     last = load32(load(context + w.c_positions) + 4 * (first + count - 1))
-    if partition > last // PARTITION_TOKENS:
+    if partition > last // PARTITION_TOKENS or partition < first_partition(context, layer, first):
         return
     state_bytes = PARTIAL_HEADER + 4 * width
-    gather_queries(context, local, first, count, head)
+    gather_queries(context, layer, local, first, count, head)
     for token in range(count):
         row = (partition * SMALL + first + token) * heads + head * group
         done = token * group
@@ -177,15 +209,16 @@ def attend_split(context: int, layer: int, local: int, first: int, count: int, h
 
 
 @function
-def merge_row(context: int, local: int, token: int) -> int:
+def merge_row(context: int, layer: int, local: int, token: int) -> int:
     """Puts one token's partitions together in this thread's own row; returns its address."""
     heads, width = load(context + w.c_heads), load(context + w.c_head_dim)
     state, row = local + load(context + w.c_local_states), local + load(context + w.c_local_row)
     state_bytes = PARTIAL_HEADER + 4 * width
     last = load32(load(context + w.c_positions) + 4 * token)
+    earliest = first_partition(context, layer, token)
     for head in range(heads):
         start_state(state, width)
-        for partition in range(last // PARTITION_TOKENS + 1):
+        for partition in range(earliest, last // PARTITION_TOKENS + 1):
             at = (partition * SMALL + token) * heads + head
             merge(state, load(context + w.c_partials) + at * state_bytes, width)
         finish_state(state, row + 4 * width * head, width)

@@ -8,6 +8,7 @@ Thread  One call: C queries, one partition. Scores: a lane is a position. Weight
 Sums    float32. Score: ascending dimension. Weights: 16 lanes (position mod 16), blocks ascending, folded by halves.
         Values: ascending position. Partitions merge in ascending order (`merge`). A position past the query's own adds
         exactly zero, so a result does not depend on which tokens share the call: clause 4.1.
+        A window's start is hidden the same way, and whole blocks before it are not read, which changes no bit.
 Limits  head_dim a multiple of 16. What was written is finite in float16 (`store_kv` clamps), so 0 * value is 0.
 Moves   4 * head_dim bytes a position and KV head, 2 * C * head_dim multiply-adds.
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ..backend import KV_BLOCK_TOKENS
 from .elementwise import LANES, REAL, exp
 from .emit import F16, F32, I32, I64, vector
+from .features import soft_cap
 from .program import PARTIAL_HEADER, PARTITION_TOKENS
 
 if TYPE_CHECKING:
@@ -40,17 +42,21 @@ _VALUE_CHAINS = {1: 4, 2: 4, 3: 4, 4: 2, 6: 2}
 def attend_kernel(queries: int) -> Callable[..., None]:
     """Emitter for C queries.
 
-    Arguments: queries; address of int32[C] that counts the positions each may see, from the partition's start; the
-    partition's part of the block table (int32); blocks to read (1 to 16); keys and values of the layer and KV head at
-    block 0; bytes from block to block; head_dim; scores scratch float32[C][256]; partials out; bytes between partials.
+    Arguments: queries; address of int32[C] that counts the positions each may see, from the first block's start;
+    address of int32[C] that counts those of them that are too old, 0: no window and no cap; address of the soft cap, 0:
+    none; the partition's part of the block table (int32); blocks to read (1 to 16); keys and values of the layer and KV
+    head at block 0; bytes from block to block; head_dim; scores scratch float32[C][256]; partials out; bytes between
+    partials.
     """
 
     def emit(
-        k: Emit, q: Any, seen: Any, table: Any, blocks: Any, keys: Any, values: Any, block_bytes: Any, width: Any,
-        scores: Any, partials: Any, partial_bytes: Any,
+        k: Emit, q: Any, seen: Any, low: Any, cap: Any, table: Any, blocks: Any, keys: Any, values: Any,
+        block_bytes: Any, width: Any, scores: Any, partials: Any, partial_bytes: Any,
     ) -> None:  # fmt: skip
         peaks = _scores(k, queries, q, seen, table, blocks, keys, block_bytes, width, scores)
-        _weights(k, peaks, blocks, scores, partials, partial_bytes)
+        with k.b.if_then(k.b.icmp_signed("!=", low, k.i64(0))):
+            _refine(k, peaks, seen, low, cap, blocks, scores)
+        _weights(k, [k.get(peak) for peak in peaks], blocks, scores, partials, partial_bytes)
         _values(k, queries, seen, table, blocks, values, block_bytes, width, scores, partials, partial_bytes)
 
     return emit
@@ -102,7 +108,32 @@ def _scores(
                 to = k.at(scores, query * 4 * PARTITION_TOKENS + 4 * LANES * part, k.times(index, 4 * KV_BLOCK_TOKENS))
                 k.store(to, score)
                 k.set(peaks[query][part], k.larger(score, k.get(peaks[query][part])))
-    return [k.larger(k.get(low), k.get(high)) for low, high in peaks]
+    return [k.var(k.larger(k.get(low), k.get(high))) for low, high in peaks]
+
+
+def _refine(k: Emit, peaks: list[Any], seen: Any, low: Any, cap: Any, blocks: Any, scores: Any) -> None:
+    """Caps the scores, hides what is too old, and finds the peaks anew; only for layers that need it."""
+    lowest = k.all(REAL, -math.inf)
+    capped = k.b.icmp_signed("!=", cap, k.i64(0))
+    limit = k.var(k.all(REAL, 1.0))
+    with k.b.if_then(capped):
+        k.set(limit, k.splat(k.load(cap, F32), LANES))
+    for query, peak in enumerate(peaks):
+        k.set(peak, lowest)
+        newest, oldest = (k.splat(k.load(k.at(bound, 4 * query), I32), LANES) for bound in (seen, low))
+        with k.loop(blocks) as index:
+            first = k.splat(k.b.trunc(k.times(index, KV_BLOCK_TOKENS), I32), LANES)
+            for part in range(2):
+                at = k.at(scores, query * 4 * PARTITION_TOKENS + 4 * LANES * part, k.times(index, 4 * KV_BLOCK_TOKENS))
+                score = k.var(k.load(at, REAL))
+                with k.b.if_then(capped):
+                    k.set(score, soft_cap(k, k.get(score), k.get(limit)))
+                lanes = k.b.add(first, k.const_lanes(_WORDS, [LANES * part + lane for lane in range(LANES)]))
+                old = k.b.icmp_signed("<", lanes, oldest)
+                visible = k.b.and_(k.b.icmp_signed("<", lanes, newest), k.b.not_(old))
+                kept = k.b.select(visible, k.get(score), lowest)
+                k.store(at, kept)
+                k.set(peak, k.larger(kept, k.get(peak)))
 
 
 def _weights(k: Emit, peaks: list[Any], blocks: Any, scores: Any, partials: Any, partial_bytes: Any) -> None:

@@ -125,15 +125,16 @@ def _quantise_row(
         _quantise_block(k, row, k.at(act, k.times(block, record.size)), record, both)
 
 
-def _block_of(k: Emit, base: Any, block: Any) -> list[Any]:
+def block_of(k: Emit, base: Any, block: Any) -> list[Any]:
+    """Block `block` of a float32 row, as vectors."""
     return [k.load(k.at(base, k.times(block, 4 * BLOCK), 4 * LANES * part), REAL) for part in range(PARTS)]
 
 
-def _normed(k: Emit, x: Any, weight: Any, blocks: Any, epsilon: Any) -> Callable[[Any], list[Any]]:
+def normed(k: Emit, x: Any, weight: Any, blocks: Any, epsilon: Any) -> Callable[[Any], list[Any]]:
     """RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight; `epsilon` is the address of a float32."""
     chains = [k.var(k.all(REAL, 0.0)) for _ in range(PARTS)]
     with k.loop(blocks) as block:
-        for chain, value in zip(chains, _block_of(k, x, block), strict=True):
+        for chain, value in zip(chains, block_of(k, x, block), strict=True):
             k.set(chain, k.fma(value, value, k.get(chain)))
     a, b, c, d = (k.get(chain) for chain in chains)
     square = k.fold(k.b.fadd(k.b.fadd(a, c), k.b.fadd(b, d)), k.b.fadd)
@@ -142,7 +143,7 @@ def _normed(k: Emit, x: Any, weight: Any, blocks: Any, epsilon: Any) -> Callable
     spread = k.splat(scale, LANES)
 
     def values(block: Any) -> list[Any]:
-        pairs = zip(_block_of(k, x, block), _block_of(k, weight, block), strict=True)
+        pairs = zip(block_of(k, x, block), block_of(k, weight, block), strict=True)
         return [k.b.fmul(k.b.fmul(value, spread), gain) for value, gain in pairs]
 
     return values
@@ -150,36 +151,44 @@ def _normed(k: Emit, x: Any, weight: Any, blocks: Any, epsilon: Any) -> Callable
 
 def norm_quantise(k: Emit, x: Any, weight: Any, act: Any, plain: Any, blocks: Any, epsilon: Any) -> None:
     """RMSNorm, then quantise."""
-    _quantise_row(k, act, plain, blocks, _normed(k, x, weight, blocks, epsilon))
+    _quantise_row(k, act, plain, blocks, normed(k, x, weight, blocks, epsilon))
 
 
 def norm_quantise_wide(k: Emit, x: Any, weight: Any, act: Any, plain: Any, blocks: Any, epsilon: Any) -> None:
     """RMSNorm, then quantise to 16 bits (clause 3.3)."""
-    _quantise_row(k, act, plain, blocks, _normed(k, x, weight, blocks, epsilon), WIDE)
+    _quantise_row(k, act, plain, blocks, normed(k, x, weight, blocks, epsilon), WIDE)
 
 
 def quantise(k: Emit, x: Any, act: Any, plain: Any, blocks: Any) -> None:
     """Quantises a row of float32."""
-    _quantise_row(k, act, plain, blocks, lambda block: _block_of(k, x, block))
+    _quantise_row(k, act, plain, blocks, lambda block: block_of(k, x, block))
 
 
-def swiglu_quantise(k: Emit, gate: Any, distance: Any, act: Any, plain: Any, block: Any) -> None:
-    """Quantises block `block` of silu(gate) * up, silu(x) = x / (1 + exp(-x)).
+def silu(k: Emit, x: Any) -> Any:
+    """X / (1 + exp(-x))."""
+    return k.b.fdiv(x, k.b.fadd(k.all(REAL, 1.0), exp(k, k.b.fneg(x))))
+
+
+def gate_quantise(activation: Callable[[Emit, Any], Any]) -> Callable[..., None]:
+    """Emitter that quantises block `block` of activation(gate) * up.
 
     Four runs of 16 values lie `distance` bytes apart: gate, gate, up, up, as four tiles leave them.
     """
-    values = []
-    up = k.at(gate, distance, distance)
-    for half in range(2):
-        shift = k.times(distance, half)
-        for part in range(PARTS // 2):
-            g, u = (k.load(k.at(base, shift, 4 * LANES * part), REAL) for base in (gate, up))
-            silu = k.b.fdiv(g, k.b.fadd(k.all(REAL, 1.0), exp(k, k.b.fneg(g))))
-            values.append(k.b.fmul(silu, u))
-    with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
-        for part, value in enumerate(values):
-            k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
-    _quantise_block(k, values, k.at(act, k.times(block, NARROW.size)), NARROW)
+
+    def emit(k: Emit, gate: Any, distance: Any, act: Any, plain: Any, block: Any) -> None:
+        values = []
+        up = k.at(gate, distance, distance)
+        for half in range(2):
+            shift = k.times(distance, half)
+            for part in range(PARTS // 2):
+                g, u = (k.load(k.at(base, shift, 4 * LANES * part), REAL) for base in (gate, up))
+                values.append(k.b.fmul(activation(k, g), u))
+        with k.b.if_then(k.b.icmp_signed("!=", plain, k.i64(0))):
+            for part, value in enumerate(values):
+                k.store(k.at(plain, k.times(block, 4 * BLOCK), 4 * LANES * part), value)
+        _quantise_block(k, values, k.at(act, k.times(block, NARROW.size)), NARROW)
+
+    return emit
 
 
 def rope(k: Emit, x: Any, table: Any, half: Any, out: Any, width: Any, scale: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from numba import njit, types
 
-from . import attention, barrier, elementwise
+from . import attention, barrier, elementwise, features
 from .dot import VERSIONS
 from .emit import I64
 from .isa import Isa
@@ -55,7 +55,12 @@ wake_all = inline(barrier.wake_all)
 norm_quantise = SHARED.native("norm_quantise", elementwise.norm_quantise)
 norm_quantise_wide = SHARED.native("norm_quantise_wide", elementwise.norm_quantise_wide)
 quantise = SHARED.native("quantise", elementwise.quantise)
-swiglu_quantise = SHARED.native("swiglu_quantise", elementwise.swiglu_quantise)
+swiglu_quantise = SHARED.native("swiglu_quantise", elementwise.gate_quantise(elementwise.silu))
+geglu_quantise = SHARED.native("geglu_quantise", elementwise.gate_quantise(features.gelu_tanh))
+cap_tile = SHARED.native("cap_tile", features.cap_tile)
+scale_row = SHARED.native("scale_row", features.scale_row)
+settle = SHARED.native("settle", features.settle)
+norm_head = SHARED.native("norm_head", features.norm_head)
 rope = SHARED.native("rope", elementwise.rope)
 add_rows = SHARED.native("add_rows", elementwise.add_rows)
 put_rows = SHARED.native("put_rows", elementwise.put_rows)

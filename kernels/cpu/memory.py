@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..backend import KV_BLOCK_TOKENS
+from ..backend import KV_BLOCK_TOKENS, Activation
 from ..layouts import BLOCK, LINE, WIDE, activation_stride, round_up
 from .arena import Arena, address
 from .program import (
@@ -25,13 +24,17 @@ from .sync import sync_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..backend import DecoderSpec
+    from ..backend import DecoderSpec, Rope
 
 _KV_BYTES = 2  # float16
 _UNPACKED_BYTES = 40
 """Most bytes of 16 unpacked rows and one column: two planes, and four rows of factors a block of 32."""
 _LARGEST_GROUP = 6
 """Most queries of one attention kernel call."""
+_ROPE_AT_ONCE = 8 << 20
+"""Bytes up to which a RoPE table is filled at once; a larger one as far as sequences have reached, for few go far."""
+_ROPE_STEP = 1024
+"""Positions filled at a time, so that the float64 angles stay small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,9 @@ class StepMemory:
         self._shape()
         self.kv = self._make_cache()
         self._make_constants()
+        self._ropes = [self._make_rope(rope) for rope in spec.rope_tables]
+        self._filled = 0
+        self.reach(self.position_limit if self._ropes[0].nbytes <= _ROPE_AT_ONCE else 1)
         self._make_shared()
         self._make_local()
 
@@ -91,6 +97,27 @@ class StepMemory:
     def position_limit(self) -> int:
         """Positions that a sequence may reach."""
         return min(self._spec.context, self._capacity.kv_blocks * KV_BLOCK_TOKENS)
+
+    @property
+    def ropes(self) -> list[int]:
+        """Addresses of the RoPE tables, float32 [position][cos, sin][pair]."""
+        return [address(table) for table in self._ropes]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every position is in the RoPE tables."""
+        return self._filled >= self.position_limit
+
+    def reach(self, positions: int) -> None:
+        """Fills the RoPE tables as far as this many positions, or the limit."""
+        stop = min(self.position_limit, round_up(positions, _ROPE_STEP))
+        for start in range(self._filled, stop, _ROPE_STEP):
+            at = np.arange(start, min(stop, start + _ROPE_STEP), dtype=np.float64)[:, None]
+            for table, rope in zip(self._ropes, self._spec.rope_tables, strict=True):
+                angles = at * np.array(rope.frequencies)
+                table[start : start + len(at), 0] = rope.factor * np.cos(angles)
+                table[start : start + len(at), 1] = rope.factor * np.sin(angles)
+        self._filled = max(self._filled, stop)
 
     @property
     def _state_bytes(self) -> int:
@@ -142,20 +169,21 @@ class StepMemory:
 
     def _make_constants(self) -> None:
         spec = self._spec
-        for word, value in (
-            (Context.EPSILON, spec.norm_epsilon),
-            (Context.QUERY_SCALE, 1 / math.sqrt(spec.head_dim)),
-            (Context.ONE, 1.0),
+        for word, value, absent in (
+            (Context.EPSILON, spec.norm_epsilon, None),
+            (Context.QUERY_SCALE, spec.score_scale, None),
+            (Context.ONE, 1.0, None),
+            (Context.EMBEDDING_SCALE, spec.embedding_scale, 1.0),
+            (Context.ATTENTION_CAP, spec.attention_cap, 0.0),
+            (Context.LOGIT_CAP, spec.logit_cap, 0.0),
         ):
-            self._take(word, 4).view(np.float32)[0] = value
-        half, limit = spec.rope_dim // 2, self.position_limit
-        table = self._take(Context.ROPE_TABLE, limit * 2 * half * 4).view(np.float32).reshape(limit, 2, half)
-        rates = spec.rope_base ** (-np.arange(half, dtype=np.float64) / half)
-        step = 1024  # positions at a time, so that the float64 angles stay small
-        for start in range(0, limit, step):
-            angles = np.arange(start, min(limit, start + step), dtype=np.float64)[:, None] * rates
-            table[start : start + step, 0] = np.cos(angles)
-            table[start : start + step, 1] = np.sin(angles)
+            if value != absent:
+                self._take(word, 4).view(np.float32)[0] = value
+        self.put(Context.GELU, int(spec.activation is Activation.GELU_TANH))
+
+    def _make_rope(self, rope: Rope) -> NDArray[np.float32]:
+        limit, half = self.position_limit, len(rope.frequencies)
+        return self._scratch.take(limit * 2 * half * 4).view(np.float32).reshape(limit, 2, half)
 
     def _make_shared(self) -> None:
         spec, capacity = self._spec, self._capacity
@@ -165,6 +193,8 @@ class StepMemory:
         acts, hidden = activation_stride(widest), activation_stride(spec.feed_forward_dim)
         qkv_stride = round_up(4 * spec.head_dim * (spec.heads + 2 * spec.kv_heads), LINE)
         self._take(Context.X, n * spec.dim * 4)
+        if spec.post_norms:
+            self._take(Context.Y, n * spec.dim * 4)
         self._take(Context.QKV, n * qkv_stride)
         self.put(Context.QKV_STRIDE, qkv_stride)
         self._take(Context.ATTENTION, n * attention * 4)
@@ -202,8 +232,11 @@ class StepMemory:
             Context.LOCAL_PARTIALS: _LARGEST_GROUP * state,
             Context.LOCAL_STATES: queries * state,
             Context.LOCAL_SEEN: queries * 4,
+            Context.LOCAL_LOW: queries * 4,
             Context.LOCAL_ROW: spec.heads * spec.head_dim * 4,
         }
+        if spec.post_norms:
+            parts[Context.LOCAL_X] = SMALL * spec.dim * 4
         offset = 0
         for word, size in parts.items():
             self.put(word, offset)

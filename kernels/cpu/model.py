@@ -45,7 +45,7 @@ class CpuModel:
     def __init__(
         self, kernels: Kernels, spec: DecoderSpec, capacity: Capacity, weights: Arena, memory: StepMemory, keep: object
     ) -> None:
-        self._spec, self._capacity, self._weights, self._memory = spec, capacity, weights, memory
+        self._spec, self._capacity, self._memory, self._weight_bytes = spec, capacity, memory, weights.used
         self._lock = threading.Lock()
         self._bound: list[object] = [None] * len(_ARRAYS)
         self._crew = Crew(memory.sync, capacity.threads)
@@ -64,7 +64,7 @@ class CpuModel:
     @property
     def memory_bytes(self) -> dict[str, int]:
         """Bytes held, by purpose: weights, kv, scratch."""
-        return {"weights": self._weights.used, "kv": self._memory.kv_bytes, "scratch": self._memory.scratch_bytes}
+        return {"weights": self._weight_bytes, "kv": self._memory.kv_bytes, "scratch": self._memory.scratch_bytes}
 
     def step(self, batch: StepBatch) -> None:
         """Runs every token of the batch; see `backend.Model.step`.
@@ -79,6 +79,8 @@ class CpuModel:
             self._bind(batch)
             if batch.token_count == 0:
                 return
+            if not self._memory.whole:
+                self._memory.reach(int(batch.positions[: batch.token_count].max()) + 1)
             self._run(batch.token_count)
 
     def warm_up(self) -> None:

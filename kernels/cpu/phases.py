@@ -12,15 +12,19 @@ from .attend import merge_row
 from .control import chunks, take, wait
 from .kernelset import (
     add_rows,
+    cap_tile,
     columns,
     embed,
     function,
+    geglu_quantise,
     load,
     load32,
     norm_quantise,
     norm_quantise_wide,
     put_rows,
     quantise,
+    scale_row,
+    settle,
     swiglu_quantise,
     unpack,
 )
@@ -41,10 +45,41 @@ def plain_of(context: int, local: int, n: int) -> int:
 
 
 @function
+def residual(context: int, local: int) -> int:
+    """Where x is: in the thread's own memory when a few tokens have post-norms, which each thread adds for itself."""
+    own = load(context + w.c_local_x)
+    return local + own if own != 0 and load(context + w.c_n) <= SMALL else load(context + w.c_x)
+
+
+@function
+def settle_row(context: int, local: int, post: int, row: int) -> None:
+    """Norms one row of y and adds it to x."""
+    blocks = load(context + w.c_dim)
+    at = row * blocks * w.ROW_BYTES
+    settle(residual(context, local) + at, load(context + w.c_y) + at, post, blocks, load(context + w.c_epsilon))
+
+
+@function
+def settle_phase(context: int, thread: int, local: int, post: int) -> None:
+    """Adds what is left in y to x, all rows."""
+    n = load(context + w.c_n)
+    if n <= SMALL:
+        for row in range(n):
+            settle_row(context, local, post, row)
+        return
+    sync, threads = load(context + w.c_sync), load(context + w.c_threads)
+    while True:
+        row = take(sync, thread, threads, n)
+        if row < 0:
+            break
+        settle_row(context, local, post, row)
+
+
+@function
 def norm_row(context: int, local: int, weight: int, source: int, index: int, n: int, wide: int) -> None:
     """Norms and quantises row `source` of x to row `index` of the activations, of 8 or 16 bits."""
     blocks = load(context + w.c_dim)
-    x = load(context + w.c_x) + source * blocks * w.ROW_BYTES
+    x = residual(context, local) + source * blocks * w.ROW_BYTES
     acts, plain = acts_of(context, local, n), plain_of(context, local, n)
     copy = 0 if plain == 0 else plain + index * load(context + w.c_plain_stride)
     if wide:
@@ -56,10 +91,17 @@ def norm_row(context: int, local: int, weight: int, source: int, index: int, n: 
 
 
 @function
-def norm_phase(context: int, thread: int, local: int, weight: int, wanted: int, n: int, wide: int, tasks: int) -> None:
-    """Norms and quantises n rows of x (those that `wanted` lists, unless it is 0); then `tasks` are dealt."""
+def norm_phase(
+    context: int, thread: int, local: int, weight: int, wanted: int, n: int, wide: int, post: int, tasks: int
+) -> None:
+    """Norms and quantises n rows of x (those that `wanted` lists, unless it is 0); then `tasks` are dealt.
+
+    Unless `post` is 0, it is the weight with which y is normed and added to x before that.
+    """
     if n <= SMALL:
         for row in range(n):
+            if post != 0:
+                settle_row(context, local, post, row)
             norm_row(context, local, weight, row if wanted == 0 else load32(wanted + 4 * row), row, n, wide)
         return
     sync, threads = load(context + w.c_sync), load(context + w.c_threads)
@@ -67,6 +109,8 @@ def norm_phase(context: int, thread: int, local: int, weight: int, wanted: int, 
         row = take(sync, thread, threads, n)
         if row < 0:
             break
+        if post != 0:
+            settle_row(context, local, post, row)
         norm_row(context, local, weight, row if wanted == 0 else load32(wanted + 4 * row), row, n, wide)
     wait(sync, threads, tasks)
 
@@ -79,13 +123,13 @@ def quantise_row(context: int, x: int, index: int, acts: int, plain: int) -> Non
 
 
 @function
-def quantise_phase(context: int, thread: int, local: int, tasks: int) -> None:
+def quantise_phase(context: int, thread: int, layer: int, local: int, tasks: int) -> None:
     """Quantises the attention's output; then `tasks` are dealt."""
     n = load(context + w.c_n)
     acts, plain = acts_of(context, local, n), plain_of(context, local, n)
     if n <= SMALL:
         for row in range(n):
-            quantise_row(context, merge_row(context, local, row), row, acts, plain)
+            quantise_row(context, merge_row(context, layer, local, row), row, acts, plain)
         return
     sync, threads = load(context + w.c_sync), load(context + w.c_threads)
     row_bytes = load(context + w.c_attention) * w.ROW_BYTES
@@ -150,8 +194,10 @@ def product(
     x: int,
     x_stride: int,
     wide: int,
+    put: int,
+    bias: int,
 ) -> None:
-    """One tile times one chunk of n columns: put into float32 rows when the activations are wide, else added there."""
+    """One tile times one chunk of n columns: put into float32 rows, plus a bias unless it is 0, or else added there."""
     lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
     first, end = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
     form = form_of(matrix, end - first, wide)
@@ -162,27 +208,42 @@ def product(
         count = min(STRIP, end - first)
         multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, count, out)
         for column in range(count):
-            if wide:
+            if put:
                 put_rows(to + (first + column) * x_stride, out + LINE * column, rows)
+                if bias != 0:
+                    add_rows(to + (first + column) * x_stride, bias + LINE * tile, rows)
             else:
                 add_rows(to + (first + column) * x_stride, out + LINE * column, rows)
         first += count
 
 
 @function
-def embed_phase(context: int, thread: int) -> None:
-    """Looks up the tokens' rows of the embedding."""
-    sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
+def embed_row(context: int, local: int, row: int) -> None:
+    """Looks up one token's row of the embedding."""
     matrix = load(context + w.c_embedding)
     blocks = load(matrix + w.m_blocks)
+    token = load32(load(context + w.c_tokens) + 4 * row)
+    tile = load(matrix + w.m_data) + token // TILE_ROWS * load(matrix + w.m_tile_bytes)
+    to = residual(context, local) + row * blocks * w.ROW_BYTES
+    embed(load(matrix + w.m_kind), tile, token % TILE_ROWS, blocks, to)
+    scale = load(context + w.c_embedding_scale)
+    if scale != 0:
+        scale_row(to, blocks, scale)
+
+
+@function
+def embed_phase(context: int, thread: int, local: int) -> None:
+    """Looks up the tokens' rows of the embedding."""
+    sync, threads, n = load(context + w.c_sync), load(context + w.c_threads), load(context + w.c_n)
+    if residual(context, local) != load(context + w.c_x):
+        for row in range(n):
+            embed_row(context, local, row)
+        return
     while True:
         task = take(sync, thread, threads, n)
         if task < 0:
             break
-        token = load32(load(context + w.c_tokens) + 4 * task)
-        tile = load(matrix + w.m_data) + token // TILE_ROWS * load(matrix + w.m_tile_bytes)
-        to = load(context + w.c_x) + task * blocks * w.ROW_BYTES
-        embed(load(matrix + w.m_kind), tile, token % TILE_ROWS, blocks, to)
+        embed_row(context, local, task)
 
 
 @function
@@ -193,7 +254,7 @@ def qkv_phase(context: int, thread: int, layer: int, local: int) -> None:
     all_tiles = q_tiles + 2 * kv_tiles
     acts, plain = acts_of(context, local, n), plain_of(context, local, n)
     stride, plain_stride = load(context + w.c_wide_stride), load(context + w.c_plain_stride)
-    to, to_stride = load(context + w.c_qkv), load(context + w.c_qkv_stride)
+    to, to_stride, bias = load(context + w.c_qkv), load(context + w.c_qkv_stride), load(layer + w.l_bias)
     while True:
         task = take(sync, thread, threads, all_tiles * chunks(n))
         if task < 0:
@@ -205,7 +266,7 @@ def qkv_phase(context: int, thread: int, layer: int, local: int) -> None:
             matrix, start = layer + w.l_key, q_tiles
         product(
             context, local, matrix, tile - start, task // all_tiles, n, acts, stride, plain, plain_stride,
-            to + LINE * start, to_stride, True,
+            to + LINE * start, to_stride, True, True, 0 if bias == 0 else bias + LINE * start,
         )  # fmt: skip
 
 
@@ -213,10 +274,10 @@ def qkv_phase(context: int, thread: int, layer: int, local: int) -> None:
 def project(
     context: int, thread: int, local: int, matrix: int, n: int, acts: int, stride: int, plain: int, plain_stride: int
 ) -> None:
-    """A matrix times n columns, added to x."""
+    """A matrix times n columns: added to x, or put into y where a norm comes in between."""
     sync, threads = load(context + w.c_sync), load(context + w.c_threads)
     tiles = load(matrix + w.m_tiles)
-    x, x_stride = load(context + w.c_x), load(context + w.c_dim) * w.ROW_BYTES
+    x, y, x_stride = load(context + w.c_x), load(context + w.c_y), load(context + w.c_dim) * w.ROW_BYTES
     while True:
         task = take(sync, thread, threads, tiles * chunks(n))
         if task < 0:
@@ -232,15 +293,17 @@ def project(
             stride,
             plain,
             plain_stride,
-            x,
+            x if y == 0 else y,
             x_stride,
             False,
+            y != 0,
+            0,
         )
 
 
 @function
 def gated(context: int, local: int, layer: int, unit: int, first: int, end: int, acts: int, plain: int) -> None:
-    """Gate and up for 32 hidden rows and one chunk of columns, then SwiGLU and quantisation."""
+    """Gate and up for 32 hidden rows and one chunk of columns, then the activation and quantisation."""
     lines, out = local + load(context + w.c_local_lines), local + load(context + w.c_local_out)
     stride, plain_stride = load(context + w.c_acts_stride), load(context + w.c_plain_stride)
     tile_lines = (out - lines) // 4
@@ -248,6 +311,7 @@ def gated(context: int, local: int, layer: int, unit: int, first: int, end: int,
     for part in range(4):
         spread(layer + (w.l_gate if part < 2 else w.l_up), 2 * unit + part % 2, chunk, lines + part * tile_lines)
     hidden_stride, plain_hidden = load(context + w.c_hid_stride), load(context + w.c_hid_plain)
+    gelu = load(context + w.c_gelu)
     while first < end:
         count = min(STRIP, end - first)
         for part in range(4):
@@ -257,7 +321,10 @@ def gated(context: int, local: int, layer: int, unit: int, first: int, end: int,
         for column in range(count):
             act = load(context + w.c_hid) + (first + column) * hidden_stride
             copy = 0 if plain_hidden == 0 else plain_hidden + (first + column) * load(context + w.c_hid_plain_stride)
-            swiglu_quantise(out + LINE * column, STRIP * LINE, act, copy, unit)
+            if gelu:
+                geglu_quantise(out + LINE * column, STRIP * LINE, act, copy, unit)
+            else:
+                swiglu_quantise(out + LINE * column, STRIP * LINE, act, copy, unit)
         first += count
 
 
@@ -282,13 +349,15 @@ def head_tile(context: int, local: int, matrix: int, tile: int, rows: int) -> No
     addresses, form = load(context + w.c_logits_addresses), form_of(matrix, rows, True)
     acts, plain = acts_of(context, local, rows), plain_of(context, local, rows)
     stride, plain_stride = load(context + w.c_wide_stride), load(context + w.c_plain_stride)
-    count = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
+    count, cap = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS), load(context + w.c_logit_cap)
     spread(matrix, tile, rows, lines)
     first = 0
     while first < rows:
         strip = min(STRIP, rows - first)
         multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, strip, out)
         for row in range(strip):
+            if cap != 0:
+                cap_tile(out + LINE * row, cap)
             put_rows(load(addresses + 8 * (first + row)) + LINE * tile, out + LINE * row, count)
         first += strip
 

@@ -37,7 +37,12 @@ class Context(_Offset):
     EPSILON = auto()
     QUERY_SCALE = auto()
     ONE = auto()
-    ROPE_TABLE = auto()
+    # 0 in a model without them: addresses of float32, whether the gate is GELU's, rows before their post-norm
+    EMBEDDING_SCALE = auto()
+    ATTENTION_CAP = auto()
+    LOGIT_CAP = auto()
+    GELU = auto()
+    Y = auto()
     LAYERS = auto()
     EMBEDDING = auto()
     HEAD = auto()
@@ -78,6 +83,8 @@ class Context(_Offset):
     LOCAL_PARTIALS = auto()
     LOCAL_STATES = auto()
     LOCAL_SEEN = auto()
+    LOCAL_LOW = auto()
+    LOCAL_X = auto()
     LOCAL_ROW = auto()
     # the batch
     TOKENS = auto()
@@ -107,20 +114,27 @@ class Matrix(_Offset):
 
 
 class Layer(IntEnum):
-    """Byte offsets in one layer's entry; matrices are embedded descriptors."""
+    """Byte offsets in one layer's entry; matrices are embedded descriptors. What a model lacks is 0."""
 
     ATTENTION_NORM = 0
     FEED_FORWARD_NORM = WORD
     KEYS = 2 * WORD
     VALUES = 3 * WORD
-    QUERY = 4 * WORD
-    KEY = 4 * WORD + Matrix.END
-    VALUE = 4 * WORD + 2 * Matrix.END
-    ATTENTION_OUTPUT = 4 * WORD + 3 * Matrix.END
-    GATE = 4 * WORD + 4 * Matrix.END
-    UP = 4 * WORD + 5 * Matrix.END
-    DOWN = 4 * WORD + 6 * Matrix.END
-    END = 4 * WORD + 7 * Matrix.END
+    ROPE = 4 * WORD
+    WINDOW = 5 * WORD
+    BIAS = 6 * WORD
+    QUERY_NORM = 7 * WORD
+    KEY_NORM = 8 * WORD
+    POST_ATTENTION_NORM = 9 * WORD
+    POST_FEED_FORWARD_NORM = 10 * WORD
+    QUERY = 11 * WORD
+    KEY = 11 * WORD + Matrix.END
+    VALUE = 11 * WORD + 2 * Matrix.END
+    ATTENTION_OUTPUT = 11 * WORD + 3 * Matrix.END
+    GATE = 11 * WORD + 4 * Matrix.END
+    UP = 11 * WORD + 5 * Matrix.END
+    DOWN = 11 * WORD + 6 * Matrix.END
+    END = 11 * WORD + 7 * Matrix.END
 
 
 SMALL = 8

@@ -26,16 +26,19 @@ from .phases import (
     project,
     qkv_phase,
     quantise_phase,
+    settle_phase,
 )
 from .program import AHEAD
 from .sync import EPOCH, IDLE, IDLE_SPINS, LONE_IDLE_SPINS, STOP
 
 
 @function
-def attention_half(context: int, thread: int, layer: int, local: int, n: int, qkv_tasks: int, out_tasks: int) -> None:
-    """X += output(attention(norm(x)))."""
+def attention_half(
+    context: int, thread: int, layer: int, local: int, n: int, post: int, qkv_tasks: int, out_tasks: int
+) -> None:
+    """X += output(attention(norm(x))); `post` is the post-norm of the layer before, which has not been added yet."""
     sync, threads = load(context + w.c_sync), load(context + w.c_threads)
-    norm_phase(context, thread, local, load(layer + w.l_att_norm), 0, n, True, qkv_tasks)
+    norm_phase(context, thread, local, load(layer + w.l_att_norm), 0, n, True, post, qkv_tasks)
     qkv_phase(context, thread, layer, local)
     alone = n == load(context + w.c_sequence_count)  # no token attends to another one of this step
     wait(sync, threads, attention_tasks(context) if alone else n)
@@ -44,7 +47,7 @@ def attention_half(context: int, thread: int, layer: int, local: int, n: int, qk
         wait(sync, threads, attention_tasks(context))
     attention_phase(context, thread, layer, local, alone)
     wait_ahead(sync, threads, tasks_after_norm(n, out_tasks), first_tile(layer + w.l_out, thread, threads), AHEAD)
-    quantise_phase(context, thread, local, out_tasks)
+    quantise_phase(context, thread, layer, local, out_tasks)
     project(
         context, thread, local, layer + w.l_out, n, acts_of(context, local, n), load(context + w.c_acts_stride),
         plain_of(context, local, n), load(context + w.c_plain_stride),
@@ -55,8 +58,10 @@ def attention_half(context: int, thread: int, layer: int, local: int, n: int, qk
 def feed_forward_half(
     context: int, thread: int, layer: int, local: int, n: int, unit_tasks: int, out_tasks: int
 ) -> None:
-    """X += down(silu(gate(norm(x))) * up(norm(x)))."""
-    norm_phase(context, thread, local, load(layer + w.l_ff_norm), 0, n, False, unit_tasks)
+    """X += down(activation(gate(norm(x))) * up(norm(x)))."""
+    norm_phase(
+        context, thread, local, load(layer + w.l_ff_norm), 0, n, False, load(layer + w.l_post_att), unit_tasks
+    )  # fmt: skip
     gate_phase(context, thread, layer, local)
     threads = load(context + w.c_threads)
     wait_ahead(load(context + w.c_sync), threads, out_tasks, first_tile(layer + w.l_down, thread, threads), AHEAD)
@@ -77,13 +82,18 @@ def run(context: int, thread: int) -> None:
     unit_tasks = load(context + w.c_hidden) * chunks(n)
     rows = load(context + w.c_logits_count)
     head_tasks = load(load(context + w.c_head) + w.m_tiles) if rows > 0 else 0
-    embed_phase(context, thread)
+    embed_phase(context, thread, local)
+    post = 0
     for _number in range(load(context + w.c_layer_count)):
         wait_ahead(sync, threads, tasks_after_norm(n, qkv_tasks), first_of_qkv(layer, thread, threads), AHEAD)
-        attention_half(context, thread, layer, local, n, qkv_tasks, out_tasks)
+        attention_half(context, thread, layer, local, n, post, qkv_tasks, out_tasks)
         wait_ahead(sync, threads, tasks_after_norm(n, unit_tasks), first_tile(layer + w.l_gate, thread, threads), AHEAD)
         feed_forward_half(context, thread, layer, local, n, unit_tasks, out_tasks)
+        post = load(layer + w.l_post_ff)
         layer += w.l_end
+    if post != 0:
+        wait(sync, threads, n)
+        settle_phase(context, thread, local, post)
     wait_ahead(
         sync, threads, tasks_after_norm(rows, head_tasks), first_tile(load(context + w.c_head), thread, threads), AHEAD
     )
@@ -95,6 +105,7 @@ def run(context: int, thread: int) -> None:
         load(context + w.c_logits_tokens),
         rows,
         True,
+        0,
         head_tasks,
     )
     head_phase(context, thread, local)

@@ -22,7 +22,9 @@ c_heads, c_kv_heads, c_head_dim, c_rope_half, c_tile_tokens = (
     _C["ROPE_HALF"],
     _C["TILE_TOKENS"],
 )
-c_epsilon, c_query_scale, c_one, c_rope = _C["EPSILON"], _C["QUERY_SCALE"], _C["ONE"], _C["ROPE_TABLE"]
+c_epsilon, c_query_scale, c_one = _C["EPSILON"], _C["QUERY_SCALE"], _C["ONE"]
+c_embedding_scale, c_attention_cap, c_logit_cap = _C["EMBEDDING_SCALE"], _C["ATTENTION_CAP"], _C["LOGIT_CAP"]
+c_gelu, c_y, c_local_low, c_local_x = _C["GELU"], _C["Y"], _C["LOCAL_LOW"], _C["LOCAL_X"]
 c_embedding, c_head, c_output_norm = _C["EMBEDDING"], _C["HEAD"], _C["OUTPUT_NORM"]
 c_kv_head_bytes, c_kv_block_bytes = _C["KV_HEAD_BYTES"], _C["KV_BLOCK_BYTES"]
 c_x, c_qkv, c_qkv_stride, c_att = _C["X"], _C["QKV"], _C["QKV_STRIDE"], _C["ATTENTION"]
@@ -67,6 +69,10 @@ c_n, c_sequence_count, c_logits_count = _C["TOKEN_COUNT"], _C["SEQUENCE_COUNT"],
 f_token, f_position, f_order, f_block, f_logits = (int(fault) for fault in list(Fault)[1:])
 l_att_norm, l_ff_norm, l_keys, l_values = (
     int(Layer[name]) for name in ("ATTENTION_NORM", "FEED_FORWARD_NORM", "KEYS", "VALUES")
+)
+l_rope, l_window, l_bias = (int(Layer[name]) for name in ("ROPE", "WINDOW", "BIAS"))
+l_query_norm, l_key_norm, l_post_att, l_post_ff = (
+    int(Layer[name]) for name in ("QUERY_NORM", "KEY_NORM", "POST_ATTENTION_NORM", "POST_FEED_FORWARD_NORM")
 )
 l_query, l_key, l_value, l_out = (int(Layer[name]) for name in ("QUERY", "KEY", "VALUE", "ATTENTION_OUTPUT"))
 l_gate, l_up, l_down, l_end = (int(Layer[name]) for name in ("GATE", "UP", "DOWN", "END"))

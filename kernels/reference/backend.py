@@ -45,10 +45,18 @@ class ReferenceBackend:
     Args:
         dtype: Precision of everything between the weights and the logits.
         quantise: Round activations to int8 in front of quantised matrices, as the kernels do.
+        cache: Precision of stored keys and values; None: `dtype`. The kernels store float16.
     """
 
-    def __init__(self, *, dtype: type[np.floating] = np.float64, quantise: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        dtype: type[np.floating] = np.float64,
+        quantise: bool = False,
+        cache: type[np.floating] | None = None,
+    ) -> None:
         self._dtype: np.dtype[np.floating] = np.dtype(dtype)
+        self._cache: np.dtype[np.floating] = np.dtype(cache or dtype)
         self._quantise = quantise
 
     @property
@@ -59,20 +67,24 @@ class ReferenceBackend:
     def builder(self, spec: DecoderSpec, *, threads: int) -> ReferenceBuilder:
         """Starts a model; `threads` is NumPy's own affair."""
         del threads
-        return ReferenceBuilder(spec, self._dtype, quantise=self._quantise)
+        return ReferenceBuilder(spec, self._dtype, self._cache, quantise=self._quantise)
 
 
 class ReferenceBuilder:
     """See `backend.ModelBuilder`."""
 
-    def __init__(self, spec: DecoderSpec, dtype: np.dtype[np.floating], *, quantise: bool) -> None:
-        self._spec, self._dtype, self._quantise = spec, dtype, quantise
+    def __init__(
+        self, spec: DecoderSpec, dtype: np.dtype[np.floating], cache: np.dtype[np.floating], *, quantise: bool
+    ) -> None:
+        self._spec, self._dtype, self._cache, self._quantise = spec, dtype, cache, quantise
         self._tensors: dict[tuple[Role, int | None], tuple[Real, bool]] = {}
 
     def put(self, role: Role, layer: int | None, tensor: Tensor) -> None:
         """Dequantises one tensor; see `backend.ModelBuilder.put`."""
         if (role, layer) in self._tensors or (layer is None) != (role in GLOBAL_ROLES):
             raise KernelError(f"expected one tensor for {role} of layer {layer}, got {tensor.name}")
+        if role not in (*self._spec.global_roles, *self._spec.block_roles):
+            raise KernelError(f"expected no {role} in this model, got {tensor.name}")
         if tensor.shape != self._spec.shape(role):
             raise FormatError(f"expected {tensor.name} to have shape {self._spec.shape(role)}, got {tensor.shape}")
         rounds = self._quantise and tensor.format.block_elements > 1
@@ -80,7 +92,7 @@ class ReferenceBuilder:
 
     def finish(self, *, kv_blocks: int, max_tokens: int, max_sequences: int) -> ReferenceModel:
         """Makes the model; see `backend.ModelBuilder.finish`."""
-        return ReferenceModel(self._spec, self._tensors, self._dtype, (kv_blocks, max_tokens, max_sequences))
+        return ReferenceModel(self._spec, self._tensors, self._cache, (kv_blocks, max_tokens, max_sequences))
 
 
 class ReferenceModel:
@@ -90,7 +102,7 @@ class ReferenceModel:
         self,
         spec: DecoderSpec,
         tensors: dict[tuple[Role, int | None], tuple[Real, bool]],
-        dtype: np.dtype[np.floating],
+        cache: np.dtype[np.floating],
         room: tuple[int, int, int],
     ) -> None:
         self._spec, self._tensors, self._room = spec, tensors, room
@@ -100,7 +112,7 @@ class ReferenceModel:
         if missing:
             raise KernelError(f"expected a tensor for each place, {len(missing)} are missing, first {missing[0]}")
         shape = (spec.layers, room[0], KV_BLOCK_TOKENS, spec.kv_heads, spec.head_dim)
-        self._keys, self._values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        self._keys, self._values = np.zeros(shape, cache), np.zeros(shape, cache)
         self._open = True
 
     @property

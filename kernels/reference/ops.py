@@ -53,11 +53,6 @@ def rms_norm(x: Real, weight: Real, epsilon: float) -> Real:
     return scaled
 
 
-def rope(x: Real, positions: NDArray[np.int32], base: float, width: int, style: RopeStyle) -> Real:
-    """Rotates the first `width` elements of each head by the plain table of this base."""
-    return rotate(x, positions, Rope.plain(base, width), style)
-
-
 def rotate(x: Real, positions: NDArray[np.int32], table: Rope, style: RopeStyle) -> Real:
     """Rotates the leading elements of each head, two for each frequency of the table.
 
@@ -85,11 +80,6 @@ def silu(x: Real) -> Real:
     with np.errstate(over="ignore"):
         gated: Real = x / (1 + np.exp(-x))
     return gated
-
-
-def swiglu(gate: Real, up: Real) -> Real:
-    """silu(gate) * up."""
-    return silu(gate) * up
 
 
 def gelu_tanh(x: Real) -> Real:

@@ -9,7 +9,7 @@ import gguf
 import numpy as np
 import pytest
 
-from sealhost.kernels.backend import DecoderSpec, Role, RopeStyle, Tensor
+from sealhost.kernels.backend import VECTOR_ROLES, Activation, DecoderSpec, Role, Rope, RopeStyle, Tensor
 from sealhost.kernels.batch import StepBatch
 from sealhost.kernels.cpu import CpuBackend, Isa, supported
 from sealhost.kernels.formats import Format
@@ -32,6 +32,24 @@ TINY = DecoderSpec(
     rope_style=RopeStyle.NORM,
     tied_head=True,
 )
+
+RICH = replace(
+    TINY,
+    layers=3,
+    rope_style=RopeStyle.NEOX,
+    activation=Activation.GELU_TANH,
+    embedding_scale=8.0,
+    query_scale=0.2,
+    attention_cap=3.0,
+    logit_cap=9.0,
+    qkv_bias=True,
+    qk_norm=True,
+    post_norms=True,
+    ropes=(Rope.plain(1e6, 32), Rope(tuple(0.5**pair for pair in range(16)), 1.2)),
+    layer_ropes=(1, 0, 1),
+    layer_windows=(40, 0, 270),
+)
+"""Everything that some architecture has, at once."""
 
 
 def _tensor(values, fmt, name="w"):
@@ -70,19 +88,6 @@ def _random_blocks(values, fmt):
     return blocks
 
 
-def _shapes(spec):
-    q, kv = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
-    return {
-        Role.QUERY: (q, spec.dim),
-        Role.KEY: (kv, spec.dim),
-        Role.VALUE: (kv, spec.dim),
-        Role.ATTENTION_OUTPUT: (spec.dim, q),
-        Role.GATE: (spec.feed_forward_dim, spec.dim),
-        Role.UP: (spec.feed_forward_dim, spec.dim),
-        Role.DOWN: (spec.dim, spec.feed_forward_dim),
-    }
-
-
 def _model_tensors(spec, formats, seed=0):
     """(role, layer, tensor) of a random model; `formats` names the format of each role, or one for all."""
     rng = np.random.default_rng(seed)
@@ -98,15 +103,20 @@ def _model_tensors(spec, formats, seed=0):
         yield Role.OUTPUT, None, matrix(Role.OUTPUT, (spec.vocab, spec.dim))
     yield Role.OUTPUT_NORM, None, _tensor(rng.uniform(0.5, 1.5, spec.dim), Format.F32)
     for layer in range(spec.layers):
-        for role in (Role.ATTENTION_NORM, Role.FEED_FORWARD_NORM):
-            yield role, layer, _tensor(rng.uniform(0.5, 1.5, spec.dim), Format.F32)
-        for role, shape in _shapes(spec).items():
-            yield role, layer, matrix(role, shape)
+        for role in spec.block_roles:
+            shape = spec.shape(role)
+            norm = _tensor(rng.uniform(0.5, 1.5, shape), Format.F32) if role in VECTOR_ROLES else matrix(role, shape)
+            yield role, layer, norm
 
 
 @pytest.fixture(scope="session")
 def tiny_spec() -> DecoderSpec:
     return TINY
+
+
+@pytest.fixture(scope="session")
+def rich_spec() -> DecoderSpec:
+    return RICH
 
 
 @pytest.fixture(scope="session")

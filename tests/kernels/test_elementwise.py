@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sealhost.kernels.backend import RopeStyle
+from sealhost.kernels.backend import Rope, RopeStyle
 from sealhost.kernels.cpu import elementwise
 from sealhost.kernels.cpu.arena import Arena, address
 from sealhost.kernels.cpu.emit import Emit
@@ -114,7 +114,7 @@ def test_swiglu_follows_the_twin(kernels):
     tiles = (rng.normal(size=(4, 16)) * 4).astype(np.float32)
     area, plain = Arena().take(activation_stride(64)), np.zeros(64, np.float32)
     kernels["swiglu_quantise"](address(tiles), 64, address(area), address(plain), 1)
-    exact = ops.swiglu(tiles[:2].reshape(-1).astype(np.float64), tiles[2:].reshape(-1))
+    exact = ops.silu(tiles[:2].reshape(-1).astype(np.float64)) * tiles[2:].reshape(-1)
     assert np.allclose(plain[32:], exact, rtol=1e-6, atol=1e-9)
     assert not plain[:32].any()
     values, scales, _, _ = records(area, 64)
@@ -138,7 +138,8 @@ def test_rope_rotates_split_halves_as_the_twin_does(kernels, width, rotated):
     table = np.concatenate([np.cos(angles), np.sin(angles)]).astype(np.float32)
     out, gain = np.empty_like(x), np.array([0.125], np.float32)
     kernels["rope"](address(x), address(table), rotated // 2, address(out), width, address(gain))
-    twin = ops.rope(x.reshape(1, 1, -1).astype(np.float64), np.array([77], np.int32), 1e4, rotated, RopeStyle.NEOX)
+    plain, at = Rope.plain(1e4, rotated), np.array([77], np.int32)
+    twin = ops.rotate(x.reshape(1, 1, -1).astype(np.float64), at, plain, RopeStyle.NEOX)
     assert np.allclose(out, twin[0, 0] * 0.125, atol=1e-6)
 
 
@@ -153,28 +154,32 @@ def test_a_stored_key_or_value_is_finite_whatever_came(kernels):
 
 
 @pytest.mark.parametrize("queries", [1, 2, 3, 4, 6])
-@pytest.mark.parametrize("width", [16, 64, 96, 128])
-def test_one_partition_of_attention_follows_the_twin(kernels, queries, width):
+@pytest.mark.parametrize("width", [16, 64, 96, 128, 256])
+@pytest.mark.parametrize(("window", "cap"), [(0, 0.0), (50, 0.0), (0, 0.7), (20, 1.5)])
+def test_one_partition_of_attention_follows_the_twin(kernels, queries, width, window, cap):
     rng = np.random.default_rng(10)
     blocks = 9
     keys, values = rng.normal(size=(2, 12, 16, width)).astype(np.float16)
     table = rng.permutation(12)[:blocks].astype(np.int32)
     seen = np.minimum(blocks * 16, rng.integers(1, blocks * 16 + 1, queries)).astype(np.int32)
     seen[-1] = blocks * 16
-    q = (rng.normal(size=(queries, width)) / np.sqrt(width)).astype(np.float32)
+    low = np.maximum(0, seen - window if window else 0 * seen).astype(np.int32)
+    limit = np.array([cap], np.float32)
+    q = (3 * rng.normal(size=(queries, width)) / np.sqrt(width)).astype(np.float32)
     columns = np.ascontiguousarray(keys.transpose(0, 2, 1))
     scores = np.empty((queries, 256), np.float32)
     partial = np.empty((queries, 16 + width), np.float32)
     kernels[f"attend{queries}"](
-        address(q), address(seen), address(table), blocks, address(columns), address(values), width * 32, width,
-        address(scores), address(partial), partial.strides[0],
+        address(q), address(seen), address(low) if window or cap else 0, address(limit) if cap else 0, address(table),
+        blocks, address(columns), address(values), width * 32, width, address(scores), address(partial),
+        partial.strides[0],
     )  # fmt: skip
     for query in range(queries):
         exact = ops.paged_attention(
-            q[query].astype(np.float64).reshape(1, 1, -1) * np.sqrt(width), keys[:, :, None].astype(np.float64),
-            values[:, :, None].astype(np.float64), seen[query : query + 1] - 1, table,
+            q[query].astype(np.float64).reshape(1, 1, -1), keys[:, :, None].astype(np.float64),
+            values[:, :, None].astype(np.float64), seen[query : query + 1] - 1, table, ops.Sight(1.0, cap, window),
         )[0, 0]  # fmt: skip
-        assert np.allclose(partial[query, 16:] / partial[query, 1], exact, atol=2e-6)
+        assert np.allclose(partial[query, 16:] / partial[query, 1], exact, atol=4e-6)
 
 
 def test_merging_an_empty_partition_changes_no_bit(kernels):

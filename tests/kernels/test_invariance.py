@@ -21,10 +21,19 @@ K_FORMATS = {
 }
 
 
-@pytest.fixture(params=["simple formats", "K formats"])
-def run(build, runner, cpu, tiny_spec, respec, request):
-    spec, formats = (tiny_spec, FORMATS) if request.param == "simple formats" else (respec(**K_SHAPE), K_FORMATS)
-    return runner(build(cpu, spec, formats, kv_blocks=256, max_tokens=512), max_tokens=512)
+@pytest.fixture(params=["simple formats", "K formats", "every feature"])
+def case(request, tiny_spec, rich_spec, respec):
+    """A spec and its formats."""
+    return {
+        "simple formats": (tiny_spec, FORMATS),
+        "K formats": (respec(**K_SHAPE), K_FORMATS),
+        "every feature": (rich_spec, FORMATS),
+    }[request.param]
+
+
+@pytest.fixture
+def run(build, runner, cpu, case):
+    return runner(build(cpu, *case, kv_blocks=256, max_tokens=512), max_tokens=512)
 
 
 @pytest.fixture(scope="module")
@@ -76,17 +85,17 @@ def test_which_blocks_a_sequence_has_does_not_matter(run, prompts):
     assert np.array_equal(first, run.step((ids, 0, scattered)))
 
 
-def test_what_a_recycled_block_held_does_not_matter(build, runner, cpu, tiny_spec):
-    run = runner(build(cpu, tiny_spec, kv_blocks=4))
+def test_what_a_recycled_block_held_does_not_matter(build, runner, cpu, case):
+    run = runner(build(cpu, *case, kv_blocks=4))
     fresh = run.step(([1, 2, 3], 0, [2]))
     run.step((list(range(60)), 0, [0, 1, 2, 3]))
     assert np.array_equal(fresh, run.step(([1, 2, 3], 0, [2])))
 
 
-def test_the_number_of_threads_does_not_matter(build, runner, cpu, tiny_spec, prompts):
+def test_the_number_of_threads_does_not_matter(build, runner, cpu, case, prompts):
     results = []
     for threads in (1, 2, 3):
-        run = runner(build(cpu, tiny_spec, FORMATS, threads=threads, kv_blocks=256, max_tokens=512), max_tokens=512)
+        run = runner(build(cpu, *case, threads=threads, kv_blocks=256, max_tokens=512), max_tokens=512)
         run.step((prompts[-1], 0, table(0)))
         results.append(run.step(([9], 300, table(0)), (prompts[4], 0, table(1))))
     assert all(np.array_equal(results[0], other) for other in results)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sealhost.kernels.cpu import arena
 from sealhost.kernels.errors import KernelError
 from sealhost.kernels.formats import Format
 from sealhost.kernels.reference import ReferenceBackend
@@ -51,6 +52,17 @@ def test_a_model_that_is_dropped_stops_its_threads(cpu, tiny_spec, model_tensors
     gc.collect()
     assert gone() is None
     assert len(kernel_threads()) == before
+
+
+def test_an_arena_keeps_all_that_it_gave_until_it_goes(monkeypatch):
+    monkeypatch.setattr(arena, "CHUNK_BYTES", 1)
+    given = arena.Arena()
+    chunks = [weakref.ref(given.take(2 << 20).base) for _ in range(4)]  # the arrays themselves are dropped
+    gc.collect()
+    assert all(chunk() is not None for chunk in chunks)
+    assert len({id(chunk()) for chunk in chunks}) == 4
+    del given
+    assert all(chunk() is None for chunk in chunks)
 
 
 def test_models_run_at_the_same_time_from_different_threads(build, runner, cpu, tiny_spec):

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from sealhost.kernels.backend import Role, RopeStyle
+from sealhost.kernels.backend import Activation, Role, Rope, RopeStyle
+from sealhost.kernels.cpu import memory
+from sealhost.kernels.errors import BatchError
 from sealhost.kernels.formats import Format
 from sealhost.kernels.reference import ReferenceBackend
 
@@ -18,6 +20,23 @@ SHAPES = {
     "wide heads": {"heads": 2, "kv_heads": 1, "head_dim": 128, "rope_dim": 128},
     "more heads than width": {"heads": 8, "kv_heads": 2, "head_dim": 48, "rope_dim": 48},
     "no tile multiple": {"vocab": 1, "feed_forward_dim": 32, "dim": 32},
+}
+TABLE = Rope(tuple(0.6**pair for pair in range(16)), 1.3)
+FEATURES = {
+    "gelu": {"activation": Activation.GELU_TANH},
+    "scaled embedding": {"embedding_scale": 8.0},
+    "scaled queries": {"query_scale": 0.3},
+    "capped scores": {"attention_cap": 1.0},
+    "capped logits": {"logit_cap": 2.0},
+    "biases": {"qkv_bias": True},
+    "biases of adjacent pairs": {"qkv_bias": True, "rope_style": RopeStyle.NORM},
+    "normed heads": {"qk_norm": True},
+    "normed heads of adjacent pairs": {"qk_norm": True, "rope_style": RopeStyle.NORM},
+    "post-norms": {"post_norms": True},
+    "a table": {"ropes": (TABLE,)},
+    "a table for each layer": {"ropes": (TABLE, Rope.plain(1e4, 32)), "layer_ropes": (1, 0)},
+    "windows": {"layer_windows": (9, 33)},
+    "one window": {"layer_windows": (0, 1)},
 }
 SUPER = {"dim": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "rope_dim": 64, "feed_forward_dim": 512}
 """A shape whose rows the K formats can hold."""
@@ -39,6 +58,26 @@ def compare(build, runner, backend, spec, formats, *, length=40, tolerance=2e-2)
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_shape_follows_the_reference(build, runner, cpu, respec, name):
     compare(build, runner, cpu, respec(**SHAPES[name]), Format.Q4_1)
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_every_feature_follows_the_reference(build, runner, cpu, respec, name):
+    spec = respec(**{"rope_style": RopeStyle.NEOX} | FEATURES[name])
+    ids = list(range(50))
+    mine, exact, without = (
+        runner(build(backend, one, Format.F32)).step((ids, 0, [0, 1, 2, 3]))
+        for backend, one in (
+            (cpu, spec),
+            (ReferenceBackend(cache=np.float16), spec),
+            (ReferenceBackend(), respec(rope_style=spec.rope_style)),
+        )
+    )
+    assert np.abs(mine - exact).max() <= 1e-3 * np.abs(exact).max()
+    assert np.abs(without - exact).max() > 1e-2 * np.abs(exact).max()
+
+
+def test_all_features_together_follow_the_reference(build, runner, cpu, rich_spec):
+    compare(build, runner, cpu, rich_spec, Format.Q8_0, tolerance=3e-2)
 
 
 @pytest.mark.parametrize("formats", [*Format, MIXED], ids=[*(fmt.name for fmt in Format), "mixed"])
@@ -68,57 +107,25 @@ def test_float_matrices_give_what_float64_gives(build, runner, cpu, tiny_spec):
     assert np.abs(mine - exact).max() <= 1e-3 * np.abs(exact).max()
 
 
-def test_a_long_context_follows_the_reference(build, runner, cpu, tiny_spec):
-    spec, blocks = tiny_spec, list(range(40))
+@pytest.mark.parametrize("name", ["plain", "rich"])
+def test_a_long_context_follows_the_reference(build, runner, cpu, tiny_spec, rich_spec, name):
+    spec, blocks = {"plain": tiny_spec, "rich": rich_spec}[name], list(range(40))
     ids = np.random.default_rng(2).integers(0, spec.vocab, 600).tolist()
     results = []
     for backend in (cpu, ReferenceBackend(quantise=True, dtype=np.float32)):
         run = runner(build(backend, spec, max_tokens=600), max_tokens=600)
         run.step((ids, 0, blocks))
         results.append(run.step(([5], 600, blocks)))
-    assert np.abs(results[0] - results[1]).max() <= 2e-2 * np.abs(results[1]).max()
+    assert np.abs(results[0] - results[1]).max() <= 3e-2 * np.abs(results[1]).max()
 
 
-def test_all_instruction_sets_give_the_same_bits(build, runner, backends, tiny_spec):
-    results = []
-    for backend in backends.values():
-        run = runner(build(backend, tiny_spec, MIXED))
-        results.append(np.concatenate([run.step((list(range(30)), 0, [0, 1, 2])), run.step(([4], 30, [0, 1, 2]))]))
-    assert all(np.array_equal(results[0], other) for other in results)
-
-
-def test_logits_go_to_any_address_and_nothing_beside_them_changes(build, runner, cpu, tiny_spec):
-    run = runner(build(cpu, tiny_spec))
-    expected = run.step(([1, 2, 3], 0, [0]))[0]
-    room = np.full(4 * (tiny_spec.vocab + 40), 0xA5, np.uint8)
-    for offset in (64, 65, 67):  # no alignment is assumed
-        room[:] = 0xA5
-        run.batch.clear()
-        run.batch.add([1, 2, 3], start=0, blocks=[0], logits_address=room.ctypes.data + offset)
-        run.model.step(run.batch)
-        end = offset + 4 * tiny_spec.vocab
-        assert np.array_equal(room[offset:end].view(np.uint8), expected.view(np.uint8))
-        assert (room[:offset] == 0xA5).all()
-        assert (room[end:] == 0xA5).all()
-
-
-def test_a_step_without_wanted_logits_only_fills_the_cache(build, runner, cpu, tiny_spec):
-    run = runner(build(cpu, tiny_spec))
-    expected = run.step(([1, 2, 3], 0, [0]))
-    run.batch.clear()
-    run.batch.add([1, 2], start=0, blocks=[5], logits_address=None)
-    run.model.step(run.batch)
-    assert np.array_equal(run.step(([3], 2, [5])), expected)
-
-
-def test_memory_is_told_truly(build, cpu, tiny_spec):
-    held = build(cpu, tiny_spec, kv_blocks=64).memory_bytes
-    assert held["kv"] == 64 * 16 * 2 * 2 * tiny_spec.layers * tiny_spec.kv_heads * tiny_spec.head_dim
-    assert held["weights"] > 0
-    assert held["scratch"] > 0
-
-
-def test_weights_take_what_is_stored_and_little_more(build, cpu, respec, model_tensors):
-    spec = respec(layers=4, dim=256, feed_forward_dim=512, vocab=4096)
-    stored = sum(tensor.data.nbytes for _, _, tensor in model_tensors(spec, Format.Q4_1))
-    assert build(cpu, spec).memory_bytes["weights"] < 1.02 * stored + 4096
+def test_a_large_rope_table_is_filled_as_far_as_sequences_go(build, runner, cpu, tiny_spec, monkeypatch):
+    blocks = list(range(128))
+    whole = runner(build(cpu, tiny_spec, kv_blocks=128), max_blocks=128)
+    monkeypatch.setattr(memory, "_ROPE_AT_ONCE", 0)
+    grown = runner(build(cpu, tiny_spec, kv_blocks=128), max_blocks=128)
+    for start in (0, 700, 1022, 1500, 2044):
+        run = ([1, 2, 3], start, blocks)
+        assert np.array_equal(whole.step(run), grown.step(run))
+    with pytest.raises(BatchError):
+        grown.step(([1], 2048, list(range(129))))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sealhost.kernels.backend import Role, Tensor
+from sealhost.kernels.backend import Role, Rope, Tensor
 from sealhost.kernels.batch import StepBatch
 from sealhost.kernels.errors import BatchError, FormatError, KernelError
 from sealhost.kernels.formats import Format
@@ -77,6 +77,16 @@ BAD_SPECS = [
     ({"layers": 5000}, "4096 layers"),
     ({"norm_epsilon": float("nan")}, "norm_epsilon"),
     ({"rope_base": 0.0}, "rope_base"),
+    ({"embedding_scale": 0.0}, "embedding_scale to be positive"),
+    ({"query_scale": float("inf")}, "query_scale to be positive and finite"),
+    ({"attention_cap": -1.0}, "attention_cap to be finite and at least 0"),
+    ({"logit_cap": float("nan")}, "logit_cap"),
+    ({"ropes": (Rope((1.0,) * 15),)}, "ropes of 16 finite frequencies, got 15"),
+    ({"ropes": (Rope((1.0,) * 15 + (float("nan"),)),)}, "ropes of 16 finite frequencies"),
+    ({"layer_ropes": (0, 1)}, "layer_ropes to name a table for each of 2 layers"),
+    ({"layer_ropes": (0,)}, "layer_ropes"),
+    ({"layer_windows": (1,)}, "layer_windows"),
+    ({"layer_windows": (-1, 0)}, "layer_windows of 0 or more"),
 ]
 
 
@@ -139,7 +149,7 @@ def test_a_layer_that_does_not_exist_is_refused(cpu, tiny_spec, make_tensor, rol
 
 
 def test_a_second_head_beside_a_tied_one_is_refused(cpu, tiny_spec, make_tensor):
-    with pytest.raises(KernelError, match="no head"):
+    with pytest.raises(KernelError, match="no output in this model"):
         cpu.builder(tiny_spec, threads=1).put(Role.OUTPUT, None, make_tensor(np.zeros((203, 64)), Format.Q4_1))
 
 
@@ -178,3 +188,9 @@ def test_the_reference_refuses_the_same(build, tiny_spec, change):
     change(batch)
     with pytest.raises(BatchError):
         model.step(batch)
+
+
+def test_a_tensor_for_a_place_that_the_model_lacks_is_refused(builder, make_tensor, tiny_spec):
+    for role in (Role.QUERY_BIAS, Role.KEY_NORM, Role.POST_ATTENTION_NORM):
+        with pytest.raises(KernelError, match=f"expected no {role} in this model"):
+            builder.put(role, 0, make_tensor(np.zeros(tiny_spec.shape(role)), Format.F32))
