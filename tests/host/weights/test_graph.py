@@ -1,4 +1,7 @@
-"""The llama description: what it reads, and every feature or tensor that it refuses by name."""
+"""The llama description: what it reads, and every feature or tensor that it refuses by name.
+
+What the other architectures add is in `architectures/`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import pytest
 from sealhost.host.errors import WeightsError
 from sealhost.host.weights.gguf import GgufFile
 from sealhost.host.weights.graph import describe
-from sealhost.kernels.backend import DecoderSpec, Role, RopeStyle
+from sealhost.kernels.backend import DecoderSpec, Role, Rope, RopeStyle
 
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 
@@ -32,11 +35,12 @@ def test_a_llama_file_becomes_a_spec_and_a_place_for_every_tensor(tiny_llama):
         rope_dim=16,
         rope_style=RopeStyle.NORM,
         tied_head=True,
+        ropes=(Rope.plain(10000.0, 16),),
     )
     assert {(place.role, place.layer) for place in graph.places} == {
         (Role.EMBEDDING, None),
         (Role.OUTPUT_NORM, None),
-        *((role, 0) for role in Role if role not in (Role.EMBEDDING, Role.OUTPUT_NORM, Role.OUTPUT)),
+        *((role, 0) for role in graph.spec.block_roles),
     }
     starts = [place.tensor.start for place in graph.places]
     assert starts == sorted(starts)
@@ -75,7 +79,11 @@ def test_defaults_and_neutral_values_are_taken(tiny_llama, changes, attribute, e
 @pytest.mark.parametrize(
     ("changes", "key", "words"),
     [
-        ({"general.architecture": (STRING, "mamba")}, "general.architecture", "expected one of: llama; got mamba"),
+        (
+            {"general.architecture": (STRING, "mamba")},
+            "general.architecture",
+            "gemma3, llama, phi3, qwen2, qwen3; got mamba",
+        ),
         ({"general.architecture": None}, "general.architecture", "missing"),
         ({"general.architecture": (U32, 1)}, "general.architecture", "a string"),
         ({"block_count": (U32, 0)}, "block_count", "got 0"),
@@ -104,11 +112,10 @@ def test_defaults_and_neutral_values_are_taken(tiny_llama, changes, attribute, e
         ({"rope.freq_base": (F32, 0.0)}, "rope.freq_base", "got 0"),
         ({"rope.dimension_count": (U32, 7)}, "rope.dimension_count", "even"),
         ({"rope.dimension_count": (U32, 18)}, "rope.dimension_count", "got 18"),
-        ({"rope.scaling.type": (STRING, "yarn")}, "rope.scaling.type", "got yarn: not supported"),
-        ({"rope.scaling.factor": (F32, 8.0)}, "rope.scaling.factor", "got 8.0: not supported"),
-        ({"rope.scale_linear": (F32, 2.0)}, "rope.scale_linear", "not supported"),
+        ({"rope.scaling.type": (STRING, "ntk")}, "rope.scaling.type", "got ntk: not supported"),
+        ({"attention.scale": (F32, 0.5)}, "attention.scale", "expected only features"),
         ({"expert_count": (U32, 8)}, "expert_count", "not supported"),
-        ({"attention.sliding_window": (U32, 4096)}, "attention.sliding_window", "not supported"),
+        ({"attention.sliding_window": (STRING, "all")}, "attention.sliding_window", "one integer"),
         ({"attention.causal": (BOOL, 0)}, "attention.causal", "not supported"),
         ({"logit_scale": (F32, 0.5)}, "logit_scale", "not supported"),
         ({"something.new": (U32, 1)}, "something.new", "expected only features"),
@@ -172,8 +179,7 @@ def test_an_embedding_with_other_rows_than_tokens_is_refused(tiny_llama):
 @pytest.mark.parametrize(
     ("name", "type_id", "block_bytes", "words"),
     [
-        ("blk.0.attn_q.weight", 7, 24, "got Q5_1"),
-        ("blk.0.attn_q.weight", 20, 18, "got IQ4_NL"),
+        ("blk.0.attn_q.weight", 9, 40, "got Q8_1"),
         ("blk.0.attn_q.weight", 39, 17, "got MXFP4"),
         ("blk.0.attn_norm.weight", 8, 34, "expected one of: F32; got Q8_0"),
     ],
