@@ -121,7 +121,8 @@ def vocabulary(file: GgufFile) -> Vocabulary:
     count = len(texts)
     if not 1 <= count <= MAX_TOKENS:
         raise WeightsError(_PREFIX + "tokens", f"expected 1 to {MAX_TOKENS} tokens, got {count}")
-    pre = fields.text(file, _PREFIX + "pre", family.pre)
+    # llama.cpp does not ask a Gemma 4 file either: one rule goes with the model
+    pre = "gemma4" if model == "gemma4" else fields.text(file, _PREFIX + "pre", family.pre)
     types = _types(file, count)
     add_bos = family.add_bos or (model == "gpt2" and pre in PRE_WITH_BOS)
     return Vocabulary(

@@ -108,3 +108,10 @@ def test_random_texts_agree_when_encoded_in_the_sandbox(smollm2_gguf, smollm2_co
         for text in texts(2000, 4):
             ids = tokenizer.encode(text, add_special=False, parse_special=True)
             assert ids == library.encode(text, add_special_tokens=False).ids
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("pre", STEPS)
+def test_very_many_random_texts_agree(load_tokenizer, trained_columns, pre):
+    columns = replace(trained_columns, pre=pre)
+    assert not disagreements(load_tokenizer(columns), reference(columns), texts(20_000, 5))
