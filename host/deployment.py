@@ -56,11 +56,9 @@ class Opener(Protocol):
 
 
 class Verify(Protocol):
-    """What is used of signing.verify."""
+    """What is used of signing.verify; weights that it still reads are the loader's to finish."""
 
-    def __call__(
-        self, root: Path, trust: TrustPolicy, *, progress: Callable[[int, int], None] | None = None
-    ) -> VerifiedBundle:
+    def __call__(self, root: Path, trust: TrustPolicy) -> VerifiedBundle:
         """Verifies a bundle, or raises."""
 
 
@@ -179,10 +177,11 @@ class Deployment:
         opened: dict[str, Opened] = {}
         for root in roots:
             bundle = self._verified(root, tell)
-            self.judges.check([bundle])
-            if bundle.manifest.name in opened:
-                problem = f"expected bundles of distinct names, got two called {bundle.manifest.name}"
-                raise UsageError(str(root), problem, "serve one of them")
+            with _weights_dropped_on_refusal(bundle):
+                self.judges.check([bundle])
+                if bundle.manifest.name in opened:
+                    problem = f"expected bundles of distinct names, got two called {bundle.manifest.name}"
+                    raise UsageError(str(root), problem, "serve one of them")
             one = self._load(bundle, tell)
             opened[one.served.name] = one
             loaded(one)
@@ -297,7 +296,7 @@ class Deployment:
 
     def _verified(self, root: Path, tell: Tell) -> VerifiedBundle:
         tell("verifying")
-        return self._verify(root, self.judges.trust, progress=lambda done, total: tell("verifying", done, total))
+        return self._verify(root, self.judges.trust)
 
     def _judge_plugins(self) -> None:
         """The plugin bundles come along into the new model, so they are judged with it."""
@@ -305,15 +304,19 @@ class Deployment:
             self.judges.standing(plugin)
 
     def _load(self, bundle: VerifiedBundle, tell: Tell) -> Opened:
-        tell("loading")
-        if self._host is None:
-            self._host = self._make_host()
-        return self._host.open(bundle, plugins=self._plugins, progress=lambda done, total: tell("loading", done, total))
+        """Loads a bundle, whose weights may be verified on the way in; closes them, however it ends."""
+        stage = "verifying and loading"
+        tell(stage)
+        with _weights_dropped_on_refusal(bundle):
+            if self._host is None:
+                self._host = self._make_host()
+            return self._host.open(bundle, plugins=self._plugins, progress=lambda done, total: tell(stage, done, total))
 
     def _replace(self, bundle: VerifiedBundle, record: Callable[[VerifiedBundle], None], tell: Tell) -> Change:
         """Loads beside what is served, and switches once the marks are durable."""
         name = bundle.manifest.name
-        self._retire_previous(name)  # so that no more than two are loaded
+        with _weights_dropped_on_refusal(bundle):
+            self._retire_previous(name)  # so that no more than two are loaded
         opened = self._load(bundle, tell)
         try:
             tell("raising marks")

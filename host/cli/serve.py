@@ -12,8 +12,9 @@ import contextlib
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path  # noqa: TC003 — cyclopts reads annotations at run time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -112,6 +113,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
             server,
             address,
             operations=operations,
+            reading=engine.reading,
             swap_from=admin.swap_from,
             keep_previous=admin.keep_previous,
         )
@@ -152,6 +154,7 @@ class Loading:
         address: str,
         *,
         operations: Operations | None = None,
+        reading: Literal["ahead", "lazy"] = "ahead",
         swap_from: Sequence[Path] = (),
         keep_previous: bool = True,
     ) -> None:
@@ -162,7 +165,7 @@ class Loading:
             judges,
             service.registry,
             self._new_host,
-            verify=verify,
+            verify=partial(verify, reading=reading),
             folders=AllowedFolders.beside(bundles, swap_from),
             keep_previous=keep_previous,
         )
@@ -219,5 +222,5 @@ def _url(host: str, listener: socket.socket) -> str:
 
 def _loaded_line(one: Opened) -> str:
     signers = ", ".join(signer[:16] for signer in one.bundle.signers)
-    times = f"verified in {one.verify_s:.2f} s, loaded in {one.load_s:.2f} s, first token in {one.first_token_s:.2f} s"
+    times = f"verified and loaded in {one.verify_s + one.load_s:.2f} s, first token in {one.first_token_s:.2f} s"
     return f"{one.served.name}: sha256 {one.served.digest}, signed by {signers}; {times}"

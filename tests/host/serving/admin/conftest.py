@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shutil
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -32,7 +34,7 @@ from sealhost.host.serving.server import Server, bind, in_background
 from sealhost.host.serving.service import Service
 from sealhost.host.serving.workers import Workers
 from sealhost.sandbox import PluginStats
-from sealhost.signing import DirectoryTrust
+from sealhost.signing import DirectoryTrust, verify
 from sealhost.signing.keys import public_key_of
 from sealhost.signing.pack import pack
 from sealhost.signing.sign import sign_bundle
@@ -90,7 +92,8 @@ class TwinHost:
 
     def open(self, bundle: Any, *, plugins: Any = (), progress: Any = None) -> Opened:  # noqa: ARG002 — as the protocol has it
         version = bundle.manifest.version
-        bundle.weights.close()
+        with contextlib.closing(bundle.weights):
+            bundle.weights.finish()  # as the loader does: only then does a load count
         if progress is not None:
             progress(1, 2)
         self.loading.set()
@@ -179,7 +182,12 @@ def make_desk(
             stack.callback(service.workers.close)
             judges = Judges(DirectoryTrust(keys), state, reread=lambda: DirectoryTrust(desk.keys))
             deployment = Deployment(
-                judges, service.registry, lambda: host, folders=AllowedFolders([tmp_path / "models"]), **options
+                judges,
+                service.registry,
+                lambda: host,
+                verify=partial(verify, reading="ahead"),
+                folders=AllowedFolders([tmp_path / "models"]),
+                **options,
             )
             stack.callback(deployment.close)
             desk = Desk(folder, keys, key, lab_module, host, deployment, operations, service, state)

@@ -252,7 +252,7 @@ def test_a_second_operation_is_409_and_the_first_goes_on_when_its_client_goes(
         desk.admin.post("/admin/swap", json={"path": str(root)}, timeout=0.2)
     assert desk.host.loading.wait(10)
     running = desk.admin.get("/admin/operation").json()["running"]
-    assert (running["kind"], running["target"], running["stage"]) == ("swap", str(root), "loading")
+    assert (running["kind"], running["target"], running["stage"]) == ("swap", str(root), "verifying and loading")
     assert (running["done"], running["total"]) == (1, 2)
     for answer in (desk.swap(root), desk.rollback(), desk.admin.post("/admin/keys/reload")):
         assert "got a swap of" in refused_with(answer, 409, "operation_running")["message"]

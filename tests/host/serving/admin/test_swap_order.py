@@ -12,6 +12,7 @@ import pytest
 CRASH = """
 import os, sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 import sealhost.signing
@@ -41,6 +42,7 @@ class Model:
 
 class PretendHost:
     def open(self, bundle, **_):
+        bundle.weights.finish()
         bundle.weights.close()
         served = Model(bundle.manifest.name, bundle.manifest.version)
         return Opened(bundle, None, served, (), 0.0, 0.0, ExitStack())
@@ -51,7 +53,7 @@ registry = Registry()
 replace = registry.replace
 registry.replace = die_after("switch", lambda model: (print("using", model.version, flush=True), replace(model)))
 judges = Judges(DirectoryTrust(keys), State(state))
-deployment = Deployment(judges, registry, PretendHost, verify=die_after("verify", verify),
+deployment = Deployment(judges, registry, PretendHost, verify=die_after("verify", partial(verify, reading="ahead")),
                         folders=AllowedFolders([new.parent]), keep_previous=False)
 deployment.start([old], [], untold, lambda _: None)
 if verb == "rollback":

@@ -1,0 +1,105 @@
+"""What `serve` makes of its options before and while it reads a bundle."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from sealhost.host.cli.main import run
+from sealhost.signing.errors import Code, SealError
+
+
+@pytest.fixture
+def keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    assert run(["keygen", "acme", "--out", str(tmp_path), "--no-passphrase"]) == 0
+    (tmp_path / "acme.pub").rename(folder / "acme.pub")
+    capsys.readouterr()
+    yield str(folder)
+    structlog.reset_defaults()  # `serve` sends its log to this test's standard error
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """How the verifier was called; it refuses everything, so that `serve` ends."""
+    calls: list[dict[str, Any]] = []
+
+    def refuse(root: Path, _trust: object, **how: Any) -> None:
+        calls.append({"root": root, **how})
+        raise SealError(Code.NOSIG, "bundle", "expected a signature, got none", "sign it")
+
+    monkeypatch.setattr("sealhost.host.cli.serve.verify", refuse)
+    return calls
+
+
+def refused(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, *said: str) -> None:
+    assert run(["serve", "bundle", "--port", "0", *arguments]) == code
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert all(part in last for part in said), last
+
+
+@pytest.mark.parametrize(("flags", "reading"), [([], "ahead"), (["--lazy"], "lazy")])
+def test_weights_are_read_ahead_or_lazily(
+    keys: str, seen: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], flags: list[str], reading: str
+) -> None:
+    refused(capsys, ["--keys", keys, *flags], 1, "E_NOSIG")
+    assert seen == [{"root": Path("bundle"), "reading": reading}]
+
+
+def test_an_admin_plane_that_others_could_reach_needs_a_key(
+    keys: str, seen: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    everywhere = ["--keys", keys, "--admin-port", "0", "--admin-host", "0.0.0.0"]  # noqa: S104 — what is refused
+    refused(capsys, everywhere, 2, "E_USAGE --admin-host", "--admin-key-file")
+    assert seen == []
+    (tmp_path / "key").write_text("a-long-admin-key\n")
+    refused(capsys, [*everywhere, "--admin-key-file", str(tmp_path / "key")], 1, "E_NOSIG")
+
+
+@pytest.mark.parametrize(
+    ("admin", "code", "said"),
+    [
+        ("short", 2, "at least 8"),
+        ("# no key\n", 2, "at least one key"),
+        ("the-same-key", 2, "no API key"),
+        (None, 3, "--admin-key-file"),
+    ],
+)
+def test_an_admin_key_that_is_no_good_is_refused_before_anything_is_read(
+    keys: str,
+    seen: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    admin: str | None,
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.setenv("SEALHOST_API_KEY", "the-same-key")
+    tmp_path = Path(keys).parent
+    if admin is not None:
+        (tmp_path / "key").write_text(admin)
+    arguments = ["--keys", keys, "--admin-port", "0", "--admin-key-file", str(tmp_path / "key")]
+    refused(capsys, arguments, code, said)
+    assert seen == []
+
+
+def test_an_admin_port_that_is_taken_is_refused_before_anything_is_read(
+    keys: str, seen: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        monkeypatch.setenv("SEALHOST_ADMIN_PORT", str(other.getsockname()[1]))
+        refused(capsys, ["--keys", keys], 3, "E_IO", str(other.getsockname()[1]))
+    assert seen == []
+
+
+def test_a_bundle_that_is_refused_closes_the_admin_plane_too(
+    keys: str, seen: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(capsys, ["--keys", keys, "--admin-port", "0"], 1, "E_NOSIG")
+    assert len(seen) == 1
