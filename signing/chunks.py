@@ -15,7 +15,6 @@ import hashlib
 import itertools
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from .limits import CHUNK_BYTES, DIGEST_BYTES
@@ -71,34 +70,30 @@ def chunk_table(descriptor: int, path: str, size: int, meter: Meter) -> bytes:
     count = -(-size // CHUNK_BYTES)
     table = bytearray(count * DIGEST_BYTES)
     indices = itertools.count()
-    stop = threading.Event()
+    failures: list[BaseException] = []
 
     def work() -> None:
-        with memoryview(bytearray(min(CHUNK_BYTES, size))) as memory:
-            while (index := next(indices)) < count and not stop.is_set():
-                start = index * CHUNK_BYTES
-                length = min(CHUNK_BYTES, size - start)
-                with memory[:length] as chunk:
-                    digest = read_chunk(descriptor, path, size, start, chunk)
-                table[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = digest
-                meter.advance(length)
-
-    def work_or_stop() -> None:
         try:
-            work()
-        except BaseException:
-            stop.set()
-            raise
+            with memoryview(bytearray(min(CHUNK_BYTES, size))) as memory:
+                while (index := next(indices)) < count and not failures:
+                    start = index * CHUNK_BYTES
+                    length = min(CHUNK_BYTES, size - start)
+                    with memory[:length] as chunk:
+                        digest = read_chunk(descriptor, path, size, start, chunk)
+                    table[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = digest
+                    meter.advance(length)
+        except BaseException as error:  # noqa: BLE001 — raised below, also Ctrl-C, after everybody has stopped
+            failures.append(error)
 
-    workers = worker_count(count)
-    with ThreadPoolExecutor(workers, thread_name_prefix="sealhost-verify") as pool:
-        futures = [pool.submit(work_or_stop) for _ in range(workers)]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            stop.set()  # also on Ctrl-C: leaving the block waits for the workers
-            raise
+    # plain threads, and this one among them: a pool would bring `logging` along, which light verbs do without
+    helpers = [threading.Thread(target=work, name="sealhost-verify") for _ in range(worker_count(count) - 1)]
+    for helper in helpers:
+        helper.start()
+    work()
+    for helper in helpers:
+        helper.join()
+    if failures:
+        raise failures[0]
     if os.fstat(descriptor).st_size != size:
         raise size_changed(path, size)
     return bytes(table)

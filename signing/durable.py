@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -75,6 +74,8 @@ def replace_file(path: Path, data: bytes, *, mode: int) -> None:
     Raises:
         SealError: E_IO; what stood there before still does, unless the last sync alone failed.
     """
+    import tempfile  # noqa: PLC0415 — verifiers write nothing
+
     temporary = None
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=_NEW, dir=path.parent)

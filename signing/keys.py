@@ -20,20 +20,12 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-)
 
 from .ed25519 import KEY_BYTES, key_flaw, signature_flaw
 from .errors import Code, SealError
 from .limits import MAX_KEY_FILE_BYTES
-from .pkcs8 import encrypt_pkcs8
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +118,7 @@ def parse_public_key(data: bytes, where: str) -> PublicKey:
 
 def public_key_of(private_key: Ed25519PrivateKey) -> PublicKey:
     """The public half of a private key."""
-    return PublicKey(private_key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
+    return PublicKey(private_key.public_key().public_bytes_raw())
 
 
 def write_key_pair(folder: Path, name: str, *, passphrase: bytes | None) -> PublicKey:
@@ -158,6 +150,14 @@ def write_key_pair(folder: Path, name: str, *, passphrase: bytes | None) -> Publ
 
 
 def _private_pem(private_key: Ed25519PrivateKey, passphrase: bytes | None) -> bytes:
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 — verifiers handle no private keys
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    from .pkcs8 import encrypt_pkcs8  # noqa: PLC0415
+
     if passphrase is None:
         return private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     document = private_key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
@@ -223,6 +223,9 @@ def parse_private_key(data: bytes, passphrase: bytes | None, where: str) -> Ed25
     Raises:
         SealError: E_KEY.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 — verifiers handle no private keys
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
     encrypted = is_encrypted(data)
     try:
         key = load_pem_private_key(data, password=passphrase if encrypted else None)

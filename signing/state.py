@@ -18,9 +18,7 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import stat
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
@@ -329,6 +327,9 @@ def encode(marks: Marks) -> bytes:
 
 def _make(folder: Path) -> None:
     """Makes a state folder that is never there without its file (clause 11.3)."""
+    import shutil  # noqa: PLC0415 — verbs that only compare with the state make no folders
+    import tempfile  # noqa: PLC0415
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:

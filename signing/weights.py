@@ -22,7 +22,6 @@ import os
 import sys
 import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -109,6 +108,8 @@ class VerifiedWeights:
         self._flat = hashlib.sha256() if signed.flat is not None else None
         self._absorbed = 0
         self._lock = threading.Condition()
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 — brings `logging`, which an audit does without
+
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="sealhost-verify")
         self._ask(range(0))
 

@@ -1,7 +1,8 @@
 """Prints what a verb found out: one JSON object for a program, a line for each fact for a person.
 
 Rules
-* Nothing wraps and nothing is coloured when standard output is no terminal.
+* Nothing wraps; labels are bold on a terminal, and nothing is coloured or escaped elsewhere.
+* What could steer a terminal is written as an escape, wherever the text goes.
 * A refusal passes through; with `--json` a program gets it in its own language too, and `main` prints the line.
 """
 
@@ -9,12 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
-
 from ...signing import IntegrityError, SealhostError
+from .terminal import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,14 +84,11 @@ def _print_json(value: dict[str, Any]) -> None:
 
 def print_fact(label: str, value: str) -> None:
     """One line: a label and what it stands for."""
-    _console().print(Text.assemble((f"{label:<16}", "bold"), value), soft_wrap=True)
+    padded = f"{label:<16}"
+    bold = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    print((f"\x1b[1m{padded}\x1b[0m" if bold else padded) + harmless(value))
 
 
 def say(text: str) -> None:
     """One line of text."""
-    _console().print(Text(text), soft_wrap=True)
-
-
-def _console() -> Console:
-    """Standard output as it is now: callers and tests may replace it."""
-    return Console(highlight=False, markup=False, emoji=False)
+    print(harmless(text))

@@ -1,7 +1,8 @@
 """`sealhost`: mounts the verbs, and turns every way of ending into one line and an exit code.
 
 Rules (clauses 6.1, 6.2 and 6.5 of host/README.md)
-* Verbs are imported when they are called, so that help and light verbs start fast.
+* Verbs are imported when they are called, so that help and light verbs start fast; a plain `verify` does without the
+  framework itself.
 * No traceback ever reaches a person unless SEALHOST_DEBUG=1 asks for it.
 
 Example:
@@ -12,16 +13,16 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-import cyclopts
-from cyclopts.config import Env
-
 from ...signing.errors import Code, ExitCode, SealhostError, escape_for_terminal
+from ..errors import UsageError
+from .verifying import plain_request, verify_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import cyclopts
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the signal's number, as shells expect."""
@@ -55,6 +56,9 @@ _VERBS = {
 
 def command_line() -> cyclopts.App:
     """The application with all its verbs."""
+    import cyclopts  # noqa: PLC0415 — slow to import
+    from cyclopts.config import Env  # noqa: PLC0415
+
     app = cyclopts.App(
         name="sealhost",
         help="An LLM inference host in which nothing third-party is trusted.",
@@ -75,11 +79,11 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line; answers its exit code."""
     try:
-        command_line()(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        if (request := plain_request(arguments)) is not None:
+            verify_bundle(request)
+        else:
+            _call(arguments)
         sys.stdout.flush()
-    except cyclopts.CycloptsError as error:
-        said = " ".join(str(error).split()).rstrip(".")
-        return _refuse(f"{Code.USAGE} command line: {escape_for_terminal(said)}; see sealhost --help", ExitCode.USAGE)
     except SealhostError as error:
         return _refuse(str(error), error.exit_code)
     except KeyboardInterrupt:
@@ -97,6 +101,20 @@ def run(arguments: Sequence[str]) -> int:
     return ExitCode.OK
 
 
+def _call(arguments: Sequence[str]) -> None:
+    """Calls a verb through the framework.
+
+    Raises:
+        UsageError: the command line is none of ours.
+    """
+    import cyclopts  # noqa: PLC0415 — slow to import
+
+    try:
+        command_line()(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except cyclopts.CycloptsError as error:
+        raise UsageError("command line", " ".join(str(error).split()).rstrip("."), "see sealhost --help") from error
+
+
 def _refuse(line: str, code: int) -> int:
     if os.environ.get("SEALHOST_DEBUG") == "1":
         import traceback  # noqa: PLC0415 — only for this
@@ -107,6 +125,8 @@ def _refuse(line: str, code: int) -> int:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 — brings `email` along
+
     try:
         return version("sealhost")
     except PackageNotFoundError:

@@ -8,8 +8,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ...signing import DirectoryTrust
-from ...signing.state import State
 from ..config import (
     DEFAULT_KV_BYTES,
     DEFAULT_MAX_SEQUENCES,
@@ -17,7 +15,18 @@ from ..config import (
     MEBIBYTE,
     EngineConfig,
 )
-from .places import state_folder, trust_store
+from .places import state_in, trust_in  # what the shared options name
+
+__all__ = [
+    "DEFAULTS",
+    "EngineOptions",
+    "Json",
+    "Keys",
+    "PassphraseFd",
+    "StateFolder",
+    "state_in",
+    "trust_in",
+]
 
 Keys = Annotated[
     Path | None,
@@ -79,17 +88,3 @@ class EngineOptions:
 
 DEFAULTS = EngineOptions()
 """What verbs take when nothing is said."""
-
-
-def trust_in(keys: Path | None) -> DirectoryTrust:
-    """The trust policy that `--keys` names, or the user's own trust store.
-
-    Raises:
-        SealError: the folder cannot be trusted.
-    """
-    return DirectoryTrust(trust_store() if keys is None else keys)
-
-
-def state_in(folder: Path | None) -> State:
-    """The state that `--state` names, or the user's own."""
-    return State(state_folder() if folder is None else folder)

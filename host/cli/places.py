@@ -10,6 +10,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ...signing import DirectoryTrust
+from ...signing.state import State
+
 APPLICATION = "sealhost"
 """Name of our folder inside each base directory."""
 
@@ -37,3 +40,17 @@ def trust_store() -> Path:
 def state_folder() -> Path:
     """What this user's hosts have accepted before, which `--state` replaces."""
     return _base("XDG_STATE_HOME", ".local/state") / "state"
+
+
+def trust_in(keys: Path | None) -> DirectoryTrust:
+    """The trust policy that `--keys` names, or the user's own trust store.
+
+    Raises:
+        SealError: the folder cannot be trusted.
+    """
+    return DirectoryTrust(trust_store() if keys is None else keys)
+
+
+def state_in(folder: Path | None) -> State:
+    """The state that `--state` names, or the user's own."""
+    return State(state_folder() if folder is None else folder)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,10 +14,19 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
     """A callback that draws a bar with bytes per second; None when nobody is looking."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not (sys.stderr.isatty() or os.environ.get("FORCE_COLOR")):
         yield None
         return
+    from rich.console import Console  # noqa: PLC0415 — slow to import, and only for people
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -26,6 +34,6 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -15,15 +15,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from cyclopts import App, Parameter
 
-from ...signing import audit as audit_bundle
 from ...signing import inspect as inspect_bundle
 from .facts import answering, print_facts, say
-from .options import Json, Keys, PassphraseFd, StateFolder, state_in, trust_in
+from .options import Json, Keys, PassphraseFd, StateFolder  # noqa: TC001 — cyclopts reads annotations at run time
 from .passphrase import read_passphrase
 from .progress import progress_bar
+from .verifying import VerifyRequest, verify_bundle
 
 app = App(name="signing", help="Make, sign, verify and look into bundles.")
 
@@ -191,37 +190,7 @@ def verify(
         full: Also check the weights' flat digest, which takes one core some seconds per 10 GB.
         json: Print one JSON object.
     """
-    with answering(as_json=json, verified=False):
-        trust = trust_in(keys)
-        with progress_bar("verifying") as progress:
-            outcome = audit_bundle(bundle, trust, full=full, progress=progress)
-        state_in(state).check([outcome], trust)
-        digests = {entry.path: entry.sha256 for entry in outcome.manifest.files}
-        facts: dict[str, Any] = {
-            "verified": True,
-            "bundle": str(bundle),
-            "kind": outcome.manifest.kind,
-            "name": outcome.manifest.name,
-            "version": outcome.manifest.version,
-            "digest": outcome.digest,
-            "signers": list(outcome.signers),
-            "template": outcome.manifest.template,
-            "plugins": [
-                {
-                    "name": plugin.name,
-                    "role": plugin.role,
-                    "sha256": digests[plugin.path],
-                    "abi": plugin.abi,
-                    "tier": plugin.tier,
-                    "limits": msgspec.to_builtins(plugin.limits),
-                }
-                for plugin in outcome.manifest.plugins
-            ],
-            "files": len(outcome.manifest.files),
-            "bytes": outcome.report.bytes,
-            "seconds": round(outcome.report.seconds, 6),
-        }
-        print_facts(facts, as_json=json)
+    verify_bundle(VerifyRequest(bundle, keys, state, full, json))
 
 
 @app.command

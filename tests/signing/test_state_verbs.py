@@ -164,8 +164,8 @@ def load_for_serving(lab) -> None:
 @pytest.fixture(params=[load_for_terminal, load_for_serving], ids=["run, chat and bench", "serve"])
 def load(request, desk, monkeypatch, tmp_path):
     """Loads the lab's bundle as a verb does, with the folders that flags would name."""
-    monkeypatch.setattr("sealhost.host.cli.options.trust_store", lambda: desk.keys)
-    monkeypatch.setattr("sealhost.host.cli.options.state_folder", lambda: tmp_path / "state")
+    monkeypatch.setattr("sealhost.host.cli.places.trust_store", lambda: desk.keys)
+    monkeypatch.setattr("sealhost.host.cli.places.state_folder", lambda: tmp_path / "state")
     return lambda: request.param(desk)
 
 
@@ -193,7 +193,7 @@ def test_a_state_that_cannot_be_written_keeps_a_bundle_from_use(desk, load, pret
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr("sealhost.signing.durable.os.rename", fail)
-    monkeypatch.setattr("sealhost.signing.state.tempfile.mkdtemp", fail)
+    monkeypatch.setattr("tempfile.mkdtemp", fail)
     with pytest.raises(SealError, match=r"E_IO .*Read-only"):
         load()
 
@@ -217,7 +217,7 @@ def test_the_demo_goes_on_from_the_mark_when_its_bundle_was_deleted(desk, monkey
     state = State(tmp_path / "own")
     lab = SimpleNamespace(manifest=SimpleNamespace(kind="model", name=demo.NAME, version=6), digest="a" * 64)
     state.record([lab], DirectoryTrust(desk.keys))
-    monkeypatch.setattr("sealhost.host.cli.options.state_folder", lambda: tmp_path / "own")
+    monkeypatch.setattr("sealhost.host.cli.places.state_folder", lambda: tmp_path / "own")
     monkeypatch.setattr("sealhost.host.cli.demo.fetch_demo_model", lambda: seal_model)
     monkeypatch.setattr("sealhost.host.cli.packing.chat_template_of", lambda _: None)
     places = demo.Places(tmp_path / "b" / "bundle", tmp_path / "secret" / "demo.key", tmp_path / "t" / "demo.pub")
