@@ -78,3 +78,7 @@ ALIKE = {
 
 WHOLE_PIECES = {"llama-bpe", "tekken"}
 """Rules whose publishers take a piece that is a token as it is."""
+
+APART = {"deepseek-llm", "falcon", "gpt-neox"}
+"""Rules that llama.cpp has in another form, or not by this name: it keeps numbers together (deepseek-llm), it does not
+look for numbers among the letters of GPT-2's alphabet (falcon). Their own vocabularies have no token that shows it."""

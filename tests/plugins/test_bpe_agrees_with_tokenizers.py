@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import pytest
-from plugin_harness import CONTROL, NORMAL, PARSE_SPECIAL, VocabularyColumns
+from bpe_vocabulary import trained
+from plugin_harness import CONTROL, PARSE_SPECIAL, VocabularyColumns
 from publishers_rules import STEPS, WHOLE_PIECES
 from random_texts import texts
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 
 def reference(columns: VocabularyColumns) -> Tokenizer:
@@ -36,16 +36,7 @@ def disagreements(guest, tokenizer: Tokenizer, samples: list[str]) -> list[str]:
 @pytest.fixture(scope="module")
 def trained_columns() -> VocabularyColumns:
     """A vocabulary of 1,000 tokens, trained on random texts, with two control tokens."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=1000, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(texts(2000, 1), trainer)
-    model = json.loads(tokenizer.to_str())["model"]
-    words = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    merges = [" ".join(merge) for merge in model["merges"]]
-    types = [NORMAL] * len(words) + [CONTROL] * 2
-    return VocabularyColumns([*words, "<|im_start|>", "<|im_end|>"], merges, types=types)
+    return trained(1000)
 
 
 @pytest.mark.parametrize("pre", STEPS)
