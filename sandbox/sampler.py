@@ -17,6 +17,7 @@ from .errors import SandboxError
 from .instance import Instance
 from .layout import LayoutError, SamplerLayout
 from .record import PluginRecord
+from .recording import RecordedSession, head_of
 from .session import Guest, SamplerSession, Terms
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .limits import Limits
     from .params import SamplingParams
     from .record import PluginStats
+    from .recording import Recorder
     from .tier import Tier
 
 
@@ -77,6 +79,7 @@ class SamplerPlugin:
         self._guest = Guest(layout, tier, vocab_size, self.max_backtrack)
         self._schema = schema
         self._record = PluginRecord(name, program.engine.allowed, program.engine.clock)
+        self._recorder: Recorder | None = None
 
     def stats(self) -> PluginStats:
         """What it did so far (clause 10.4)."""
@@ -151,10 +154,18 @@ class SamplerPlugin:
         ticket = self._record.admit()
         try:
             terms = Terms(params, prompt, tuple(choices), config)
-            return SamplerSession(Instance(self._program), self._guest, terms, ticket)
+            recorder, self._recorder = self._recorder, None
+            if recorder is None:
+                return SamplerSession(Instance(self._program), self._guest, terms, ticket)
+            head = head_of(self.name, self.sha256, self.tier, self.vocab_size, terms)
+            return RecordedSession((Instance(self._program), self._guest, terms, ticket), recorder, head)
         except BaseException:
             ticket.close()
             raise
+
+    def record(self, recorder: Recorder) -> None:
+        """Lets the next session be recorded (README §11)."""
+        self._recorder = recorder
 
     def _checked_history(self, prompt_ids: Sequence[int]) -> NDArray[np.uint32]:
         self._require("ids of history", len(prompt_ids), self._layout.history_capacity)

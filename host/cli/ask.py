@@ -19,6 +19,7 @@ from cyclopts import Parameter
 from ..errors import RequestError, UsageError
 from .opening import opened_bundle
 from .options import DEFAULTS, EngineOptions, Keys, StateFolder
+from .recording import new_recording, record_next
 from .terminal import note, show, watched
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def run(  # noqa: PLR0913 — one parameter for each option of the command line
     seed: int | None = None,
     sampler: str | None = None,
     sampler_config: str | None = None,
+    record: Path | None = None,
     keys: Keys = None,
     state: StateFolder = None,
     engine: EngineOptions = DEFAULTS,
@@ -64,16 +66,19 @@ def run(  # noqa: PLR0913 — one parameter for each option of the command line
         seed: Repeats an answer with a temperature above 0.
         sampler: Name of the bundle's sampler to use. [default: its first]
         sampler_config: The sampler's configuration, a JSON object.
+        record: File to make: all that the sampler saw and decided, for `plugin replay`.
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions; without it your own.
         engine: How the model runs.
     """
     text = _valid(sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if prompt == "-" else prompt)
-    with opened_bundle(bundle, keys, state, engine) as (_, opened):
+    with new_recording(record) as file, opened_bundle(bundle, keys, state, engine) as (_, opened):
         model = opened.served
         asking = Asking(
             max_tokens=max_tokens, temperature=temperature, seed=seed, sampler=sampler, sampler_config=sampler_config
         )
+        if file is not None:
+            record_next(model.samplers, sampler, file)
         conversation = [*_told(system), {"role": "user", "content": text}]
         asking.answer(model, asking.raw_ids(model, text) if raw else asking.chat_ids(model, conversation))
 

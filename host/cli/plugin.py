@@ -1,4 +1,4 @@
-"""`plugin`: the author's kit: new, build, check, test, bench, pack.
+"""`plugin`: the author's kit: new, build, check, test, replay, bench, pack.
 
 Rules
 * Only `build` runs a compiler; nothing here signs (`sealhost sign` does).
@@ -152,6 +152,27 @@ def try_out(
     if failed:
         problem = f"expected {len(trials)} trials to pass, got {len(failed)} that failed, first {failed[0].name!r}"
         raise SealError(Code.PLUGIN, str(folder), problem, "mend the plugin, or its golden.json")
+
+
+@app.command
+def replay(recording: Path, plugin: Path, /, *, json: Json = False) -> None:
+    """Run a sampler over what `run --record` wrote, and say where it first decides otherwise.
+
+    Args:
+        recording: The file.
+        plugin: The sampler's folder, or its .wasm with its .toml beside it.
+        json: Print one JSON object.
+    """
+    from .plugin_folder import AuthoredPlugin  # noqa: PLC0415 — see above
+    from .plugin_replay import replayed  # noqa: PLC0415 — brings wasmtime (clause 6.5)
+
+    with answering(as_json=json):
+        facts = replayed(recording, AuthoredPlugin.read(plugin))
+    print_facts(facts, as_json=json)
+    if not facts["alike"]:
+        problem = f"expected the recorded decisions, got another one at step {facts['step']}"
+        remedy = "a sampler's answers are a function of what the host wrote: plugins/README.md, clause 1.8"
+        raise SealError(Code.PLUGIN, str(recording), problem, remedy)
 
 
 @app.command

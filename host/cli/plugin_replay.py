@@ -1,0 +1,52 @@
+"""`plugin replay`: a sampler against a recording of a session, as facts to print.
+
+replayed(Path("answer.rec"), AuthoredPlugin.read(folder))   # {"alike": True, "steps": 57, …}
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...sandbox import Sandbox
+from ...sandbox.recording import Recording
+from ...sandbox.replay import replay
+from ...signing import Code, SealError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .plugin_folder import AuthoredPlugin
+
+
+def replayed(path: Path, plugin: AuthoredPlugin) -> dict[str, Any]:
+    """Replays a recording.
+
+    Args:
+        path: The recording.
+        plugin: The sampler.
+
+    Raises:
+        SealhostError: E_IO, E_PARSE, E_PLUGIN, or what the sampler has no room for.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise SealError(
+            Code.IO, str(path), f"cannot read: {error.strerror}", "check the path and the rights"
+        ) from error
+    with file, Sandbox() as sandbox:
+        recording = Recording(file, str(path))
+        head = recording.head
+        outcome = replay(sandbox.load_sampler(plugin, head.vocab_size), recording)
+    facts: dict[str, Any] = {
+        "recorded with": f"{head.plugin}, {'this module' if head.sha256 == plugin.sha256 else 'another build of it'}",
+        "choices": len(head.choices),
+        "steps": outcome.steps,
+        "decisions": outcome.decisions,
+        "complete": not outcome.is_cut,
+        "alike": outcome.difference is None,
+    }
+    if outcome.difference is not None:
+        where = {"step": outcome.difference.step, "slot": outcome.difference.slot}
+        facts |= {**where, "recorded": outcome.difference.recorded, "replayed": outcome.difference.replayed}
+    return facts
