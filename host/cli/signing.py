@@ -73,7 +73,7 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
     out: Path,
     name: str,
     version: int,
-    tokenizer: str = "bpe",
+    tokenizer: str | None = None,
     sampler: Annotated[list[str] | None, Parameter(negative="")] = None,
     template: Path | None = None,
     document: Annotated[list[Path] | None, Parameter(negative="")] = None,
@@ -86,7 +86,8 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
         out: Directory to make; it must not exist.
         name: The bundle's name.
         version: At least 1, higher for each release.
-        tokenizer: A reference plugin's name, or the path of a .wasm with a .toml beside it.
+        tokenizer: A reference plugin's name, or the path of a .wasm with a .toml beside it. [default: the reference
+            plugin for the file's tokenizer model]
         sampler: The same for samplers; may be given several times, the first is the default. [default: standard]
         template: Chat template to use instead of the GGUF's own.
         document: Licence, model card or the like to carry along; may be given several times.
@@ -96,9 +97,9 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
     from . import packing  # noqa: PLC0415 — see above
 
     with answering(as_json=json):
-        own = packing.chat_template_of(model)
+        own = packing.facts_of(model)
         plugins = [
-            packing.find_plugin(tokenizer, "tokenizer"),
+            packing.find_plugin(tokenizer or own.tokenizer, "tokenizer"),
             *(packing.find_plugin(one, "sampler") for one in sampler or ["standard"]),
         ]
         with progress_bar("packing") as progress:
@@ -108,7 +109,7 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
                 version=version,
                 model=model,
                 plugins=plugins,
-                template=packing.template_for(own, template),
+                template=packing.template_for(own.template, template),
                 documents=[packing.read_document(path) for path in document or []],
                 progress=progress,
             )

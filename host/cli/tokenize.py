@@ -17,7 +17,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 — cyclopts reads annotations at run time
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Callable, Iterator
 
-    from ...sandbox import Sandbox, TokenizerPlugin
+    from ...sandbox import Sandbox, TokenizerPlugin, Vocabulary
     from ...signing import DirectoryTrust, PluginLimits, VerifiedBundle
     from ...signing.state import State
     from ..weights.gguf_reader import Contents
@@ -111,7 +111,7 @@ def _of_bundle(bundle: VerifiedBundle, trust: DirectoryTrust, marks: State, sand
         plugin = next((one for one in bundle.plugins if one.role == "tokenizer"), None)
         if plugin is None:
             raise HostError(Code.PLUGIN, where, "expected a tokenizer in the bundle, got none", "pack it again")
-        tokenizer = _loaded(sandbox, plugin, bundle.weights)
+        tokenizer = sandbox.load_tokenizer(plugin, _vocabulary(bundle.weights))
         bundle.weights.finish()
     return tokenizer
 
@@ -119,13 +119,15 @@ def _of_bundle(bundle: VerifiedBundle, trust: DirectoryTrust, marks: State, sand
 def _of_file(path: Path, sandbox: Sandbox) -> TokenizerPlugin:
     from ...plugins import reference_plugin  # noqa: PLC0415 — see above
     from ...signing.declaration import read_plugin  # noqa: PLC0415 — see above
+    from ..weights.vocabulary import REFERENCE_GUESTS  # noqa: PLC0415 — see above
 
-    declared = read_plugin(reference_plugin("tokenizer", "bpe") / "plugin.wasm")
+    with _opened(path) as contents:
+        words = _vocabulary(contents)
+    declared = read_plugin(reference_plugin("tokenizer", REFERENCE_GUESTS[words.model]) / "plugin.wasm")
     digest = hashlib.sha256(declared.wasm).hexdigest()
     plugin = ReferencePlugin(declared.name, "tokenizer", declared.wasm, digest, declared.abi, "", declared.limits)
-    with _opened(path) as contents:
-        tokenizer = _loaded(sandbox, plugin, contents)
-    note(f"{path}: a bare file, nothing of it was verified; the reference tokenizer encodes")
+    tokenizer = sandbox.load_tokenizer(plugin, words)
+    note(f"{path}: a bare file, nothing of it was verified; the reference tokenizer {declared.name} encodes")
     return tokenizer
 
 
@@ -143,11 +145,11 @@ class ReferencePlugin:
     config_schema: None = None
 
 
-def _loaded(sandbox: Sandbox, plugin: Any, contents: Contents) -> TokenizerPlugin:
+def _vocabulary(contents: Contents) -> Vocabulary:
     from ..weights.gguf import GgufFile  # noqa: PLC0415 — see above
     from ..weights.vocabulary import vocabulary  # noqa: PLC0415 — see above
 
-    return sandbox.load_tokenizer(plugin, vocabulary(GgufFile.parse(contents)))
+    return vocabulary(GgufFile.parse(contents))
 
 
 class BareFile:

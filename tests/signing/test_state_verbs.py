@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from sealhost.host.cli.main import run
+from sealhost.host.cli.packing import ModelFacts
 from sealhost.signing import Code, DirectoryTrust, SealError
 from sealhost.signing.state import State
 
@@ -219,7 +220,7 @@ def test_the_demo_goes_on_from_the_mark_when_its_bundle_was_deleted(desk, monkey
     state.record([lab], DirectoryTrust(desk.keys))
     monkeypatch.setattr("sealhost.host.cli.places.state_folder", lambda: tmp_path / "own")
     monkeypatch.setattr("sealhost.host.cli.demo.fetch_demo_model", lambda: seal_model)
-    monkeypatch.setattr("sealhost.host.cli.packing.chat_template_of", lambda _: None)
+    monkeypatch.setattr("sealhost.host.cli.packing.facts_of", lambda _: ModelFacts(None, "bpe"))
     places = demo.Places(tmp_path / "b" / "bundle", tmp_path / "secret" / "demo.key", tmp_path / "t" / "demo.pub")
     demo._prepare_keys(places)
     demo._make_bundle(places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 
 import pytest
@@ -155,6 +156,25 @@ def test_default_ids_that_a_small_vocabulary_lacks_are_none(tiny_llama):
     plan = spm_plan(tiny_llama, tokens=(ARRAY, (STRING, [b"a", b"b"])), token_type=None, scores=None)
     _, words = words_of(plan)
     assert (words.bos, words.eos, words.unknown) == (1, -1, 0)
+
+
+@pytest.mark.parametrize(("plan", "guest"), [("gpt2", "bpe"), ("gemma4", "bpe"), ("llama", "spm"), ("bert", "bpe")])
+def test_pack_takes_the_reference_tokenizer_for_the_files_model(tiny_llama, tmp_path, plan, guest):
+    from sealhost.host.cli.packing import facts_of
+
+    path = tmp_path / "model.gguf"
+    path.write_bytes(tiny_llama({KEY + "model": (STRING, plan)}).build())
+    assert facts_of(path).tokenizer == guest
+
+
+def test_tokenize_encodes_a_bare_file_with_the_guest_for_its_model(tiny_llama, tmp_path, monkeypatch, capsys):
+    from sealhost.host.cli.main import run
+
+    path = tmp_path / "model.gguf"
+    path.write_bytes(spm_plan(tiny_llama).build())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\n a")))
+    assert run(["tokenize", str(path), "--add-special"]) == 0
+    assert capsys.readouterr().out == "[1, 5, 3, 5]\n"
 
 
 @pytest.mark.model
