@@ -290,8 +290,8 @@ class ModelBuilder(Protocol):
             tensor: The stored tensor; not referenced after the call.
 
         Raises:
-            KernelError: the shape does not fit the spec, the format is unsupported for this role, or the
-                place is already filled.
+            KernelError: the shape does not fit the spec, the format is unsupported for this role, the place
+                is already filled, or the spec has no such place.
         """
 
     def finish(self, *, kv_blocks: int, max_tokens: int, max_sequences: int) -> Model:
