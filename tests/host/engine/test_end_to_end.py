@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sealhost.host.config import EngineConfig
 from sealhost.host.engine.loop import Engine
-from sealhost.host.engine.request import GenerationRequest, TokenEvent
+from sealhost.host.engine.request import ChoiceGroup, GenerationRequest, TokenEvent
 from sealhost.host.weights.loader import load
 from sealhost.kernels.cpu.backend import CpuBackend
 from sealhost.sandbox import SamplingParams, Sandbox
@@ -134,6 +134,21 @@ def test_eight_together_give_token_for_token_what_each_gives_alone(engine, twin,
     assert together == alone
     stats = engine.stats()
     assert stats.kv_free_blocks == stats.kv_total_blocks
+
+
+def test_choices_that_share_a_sandbox_give_what_each_gives_in_its_own(loaded, engine, twin, smollm2_goldens):
+    ids, params = smollm2_goldens[0]["token_ids"], SamplingParams(temperature=0.9, top_p=0.95, seed=3)
+    alone = [asked(f"alone-{n}", ids, 12, params, choice=n) for n in range(3)]
+    expected = [client.tokens for client in generate(engine, twin, alone)]
+    sampler = loaded.samplers["standard"]
+    before = sampler.stats()
+    group = ChoiceGroup("g", 3)
+    shared = [replace(one, id=f"shared-{one.choice}", group=group) for one in alone]
+    assert [client.tokens for client in generate(engine, twin, shared)] == expected
+    assert len(set(map(tuple, expected))) == 3
+    after = sampler.stats()
+    assert after.sessions - before.sessions == -(-3 // min(sampler.max_rows, 3))
+    assert after.live == before.live
 
 
 def test_seeds_decide_and_differ(engine, twin, smollm2_goldens):
