@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +58,7 @@ class CpuModelBuilder:
         check_spec(spec)
         self._kernels, self._spec, self._threads = kernels, spec, threads
         self._arena = Arena()
+        self._workers = ThreadPoolExecutor(threads, thread_name_prefix="sealhost-pack")
         self._layers = self._arena.take(spec.layers * int(Layer.END)).view(np.int64).reshape(spec.layers, -1)
         self._matrices = self._arena.take(2 * int(Matrix.END)).view(np.int64).reshape(2, -1)
         self._places: dict[tuple[Role, int | None], int] = {}
@@ -81,6 +83,7 @@ class CpuModelBuilder:
         if min(kv_blocks, max_tokens, max_sequences) < 1:
             raise KernelError(f"expected counts of at least 1, got {kv_blocks=} {max_tokens=} {max_sequences=}")
         self._check_complete()
+        self._workers.shutdown()
         dense = [role for (role, _), kind in self._kinds.items() if kind in DENSE_BYTES]
         capacity = Capacity(
             kv_blocks=kv_blocks,
@@ -136,7 +139,7 @@ class CpuModelBuilder:
         rows, columns = matrix_shape(self._spec, role)
         kind = check_matrix(tensor, rows, columns)
         area = self._arena.take(packed_bytes(kind, rows, columns))
-        pack(tensor, kind, area, self._order(role))
+        pack(self._kernels.pack, tensor, kind, area, order=self._order(role), workers=self._workers)
         self._kinds[role, layer] = kind
         if layer is None:
             words = self._matrices[0 if role is Role.EMBEDDING else 1]
@@ -156,7 +159,7 @@ class CpuModelBuilder:
             words[word // WORD] = value
         return address(words)
 
-    def _order(self, role: Role) -> NDArray[np.intp] | None:
+    def _order(self, role: Role) -> NDArray[np.int64] | None:
         """The order of a tensor's rows that turns adjacent pairs into split halves (clause 3.4); None: as stored."""
         spec = self._spec
         heads = {

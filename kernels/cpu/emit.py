@@ -66,8 +66,10 @@ class Emit:
         """A float32."""
         return ir.Constant(F32, value)
 
-    def all(self, kind: ir.VectorType, value: float) -> ir.Constant:
-        """A vector with the same constant in each lane."""
+    def all(self, kind: Any, value: float) -> ir.Constant:
+        """A constant of a scalar type, or of a vector type in each lane."""
+        if not isinstance(kind, ir.VectorType):
+            return ir.Constant(kind, value)
         return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
 
     def const_lanes(self, kind: ir.VectorType, values: list[int]) -> ir.Constant:

@@ -18,6 +18,7 @@ from .dot import VERSIONS
 from .emit import I64
 from .isa import Isa
 from .native import Library, inline
+from .packing import add_packing
 from .products import product_library
 
 OPTIONS: dict[str, Any] = {
@@ -68,6 +69,7 @@ merge = SHARED.native("merge", attention.merge)
 start_state = SHARED.native("start_state", attention.start_state)
 finish_state = SHARED.native("finish_state", attention.finish_state)
 store_kv = SHARED.native("store_kv", attention.store_kv)
+add_packing(SHARED)
 
 attend1, attend2, attend3, attend4, attend6 = (
     SHARED.native(f"attend{queries}", attention.attend_kernel(queries)) for queries in (1, 2, 3, 4, 6)

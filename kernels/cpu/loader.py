@@ -12,6 +12,9 @@ from ..errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PACK_SYMBOL = "sealhost_pack"
+"""Of `packing.py`."""
+_PACK_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -23,17 +26,21 @@ class Kernels:
     Args:
         symbol: The entry point.
         objects: Object code that together resolves all names but those of the C library.
+
+    Attributes:
+        pack: Packs tiles of a matrix; arguments as in `packing.py`. Releases the GIL, too.
     """
 
     def __init__(self, symbol: str, objects: tuple[bytes, ...]) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self._jit = llvm.create_lljit_compiler()
-        builder = llvm.JITLibraryBuilder().add_current_process().export_symbol(symbol)
+        builder = llvm.JITLibraryBuilder().add_current_process().export_symbol(symbol).export_symbol(PACK_SYMBOL)
         for code in objects:
             builder.add_object_img(code)
         self._library = builder.link(self._jit, "sealhost-step")
         self._function = _PROTOTYPE(self._library[symbol])
+        self.pack: Callable[..., None] = _PACK_PROTOTYPE(self._library[PACK_SYMBOL])
 
     def binder(self, context: int, thread: int) -> Callable[[], int]:
         """A call of `enter(context, thread)` with its arguments fixed and its result unpacked."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..formats import Format
 from ..layouts import CODEBOOK, KINDS, QUANTISED
-from ..stored import split
+from .stored import split
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

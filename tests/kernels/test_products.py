@@ -1,12 +1,16 @@
 """Each matrix kernel alone, against exact integer arithmetic, and every version against every other, bit for bit."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from sealhost.kernels.cpu.arena import Arena, address
 from sealhost.kernels.cpu.dot import VERSIONS, EmulatedVnni
 from sealhost.kernels.cpu.isa import Isa, supported
+from sealhost.kernels.cpu.native import Library
 from sealhost.kernels.cpu.pack import check_matrix, pack
+from sealhost.kernels.cpu.packing import add_packing
 from sealhost.kernels.cpu.products import product_library
 from sealhost.kernels.cpu.program import Form
 from sealhost.kernels.cpu.single import Single
@@ -38,18 +42,31 @@ def versions():
     return {name: Single(product_library(dot)) for name, dot in dots.items()}
 
 
+@pytest.fixture(scope="module")
+def packer():
+    library = Library()
+    add_packing(library)
+    return Single(library)
+
+
+@pytest.fixture
+def make_case(packer, make_tensor):
+    return partial(Case, packer, make_tensor)
+
+
 class Case:
     """One tile of 16 rows, about `blocks` blocks of 32 wide, and some activations, in the kernels' layouts."""
 
-    def __init__(self, make_tensor, fmt, blocks, rows=16, seed=3):
+    def __init__(self, packer, make_tensor, fmt, blocks, rows=16, seed=3):
         rng = np.random.default_rng(seed)
+        self.packer = packer
         step = record_blocks(KINDS[fmt])
         width = 32 * step * max(1, blocks // step)
         self.tensor = make_tensor(rng.normal(size=(rows, width)), fmt)
         self.kind, self.width, self.blocks = KINDS[fmt], width, width // 32
         arena = Arena()
         self.tile = arena.take(packed_bytes(self.kind, rows, width))
-        pack(self.tensor, check_matrix(self.tensor, rows, width), self.tile)
+        self.pack()
         self.plain = (rng.normal(size=(COLUMNS, width)) * rng.uniform(0.1, 10, (COLUMNS, 1))).astype(np.float32)
         self.lines = arena.take(40 * width)
         self.out = arena.take(COLUMNS * 64).view(np.float32).reshape(COLUMNS, 16)
@@ -57,6 +74,10 @@ class Case:
         self.records = arena.take(COLUMNS * self.stride).reshape(COLUMNS, -1)
         self.wide = arena.take(COLUMNS * self.wide_stride).reshape(COLUMNS, -1)
         self.quantise()
+
+    def pack(self):
+        self.tile[:] = 0
+        pack(self.packer["pack"], self.tensor, check_matrix(self.tensor, *self.tensor.shape), self.tile)
 
     def quantise(self):
         """Fills the records of both widths; the low halves of the wide ones are random."""
@@ -110,16 +131,16 @@ class Case:
 @pytest.mark.parametrize("form", list(Form))
 @pytest.mark.parametrize("blocks", [1, 2, 18])
 @pytest.mark.parametrize("fmt", list(Format))
-def test_a_tile_times_columns_is_the_dequantised_product(versions, make_tensor, fmt, blocks, form):
-    case = Case(make_tensor, fmt, blocks)
+def test_a_tile_times_columns_is_the_dequantised_product(versions, make_case, fmt, blocks, form):
+    case = make_case(fmt, blocks)
     exact = case.expected(form)
     for single in versions.values():
         assert np.abs(case.run(single, form) - exact).max() <= 2e-6 * np.sqrt(case.width) * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("fmt", list(Format))
-def test_all_versions_packed_or_not_agree_bit_for_bit(versions, make_tensor, fmt):
-    case = Case(make_tensor, fmt, 9)
+def test_all_versions_packed_or_not_agree_bit_for_bit(versions, make_case, fmt):
+    case = make_case(fmt, 9)
     for forms in ((Form.PACKED, Form.UNPACKED), (Form.WIDE, Form.WIDE_UNPACKED)):
         results = [case.run(single, form) for single in versions.values() for form in forms]
         assert all(np.array_equal(results[0], other) for other in results[1:])
@@ -127,8 +148,8 @@ def test_all_versions_packed_or_not_agree_bit_for_bit(versions, make_tensor, fmt
 
 @pytest.mark.parametrize("form", [Form.UNPACKED, Form.WIDE_UNPACKED])
 @pytest.mark.parametrize("fmt", list(Format))
-def test_a_column_is_the_same_whatever_columns_stand_beside_it(versions, make_tensor, fmt, form):
-    case = Case(make_tensor, fmt, 5)
+def test_a_column_is_the_same_whatever_columns_stand_beside_it(versions, make_case, fmt, form):
+    case = make_case(fmt, 5)
     for single in versions.values():
         whole = case.run(single, form)
         for count in (1, 2, 3, 4, 7, 8):
@@ -138,15 +159,15 @@ def test_a_column_is_the_same_whatever_columns_stand_beside_it(versions, make_te
 
 
 @pytest.mark.parametrize("fmt", [KIND_FORMATS[kind] for kind in QUANTISED])
-def test_the_largest_weights_times_the_largest_activations_do_not_overflow(versions, make_tensor, fmt):
-    case = Case(make_tensor, fmt, 2)
+def test_the_largest_weights_times_the_largest_activations_do_not_overflow(versions, make_case, fmt):
+    case = make_case(fmt, 2)
     kept = case.tensor.data.reshape(-1, fmt.block_bytes)
     for worst in (0x00, 0xFF, 0x80, 0x7F):
         data = np.full_like(kept, worst)
         for at in HALVES_AT[fmt]:
             data[:, at : at + 2] = kept[:, at : at + 2]
         case.tensor = type(case.tensor)("w", fmt, case.tensor.shape, data.reshape(-1))
-        pack(case.tensor, case.kind, case.tile)
+        case.pack()
         for sign in (1, -1):
             case.plain[:] = sign
             case.quantise()
@@ -157,8 +178,8 @@ def test_the_largest_weights_times_the_largest_activations_do_not_overflow(versi
 
 
 @pytest.mark.parametrize("fmt", list(Format))
-def test_an_embedding_row_is_the_dequantised_row_exactly(versions, make_tensor, fmt):
-    case = Case(make_tensor, fmt, 3)
+def test_an_embedding_row_is_the_dequantised_row_exactly(versions, make_case, fmt):
+    case = make_case(fmt, 3)
     out = np.empty(case.width, np.float32)
     for single in versions.values():
         for row in range(16):
@@ -167,13 +188,13 @@ def test_an_embedding_row_is_the_dequantised_row_exactly(versions, make_tensor, 
 
 
 @pytest.mark.parametrize("fmt", list(Format))
-def test_packing_keeps_the_stored_size_and_fills_the_last_tile_with_zeros(make_tensor, fmt):
-    case = Case(make_tensor, fmt, 2, rows=32)
+def test_packing_keeps_the_stored_size_and_fills_the_last_tile_with_zeros(packer, make_tensor, make_case, fmt):
+    case = make_case(fmt, 2, rows=32)
     assert len(case.tile) == len(case.tensor.data)
     kind, width = KINDS[fmt], 2 * 32 * record_blocks(KINDS[fmt])
     odd = make_tensor(np.linspace(1, 2, 17 * width).reshape(17, width), fmt)
-    out = np.full(packed_bytes(kind, 17, width), 255, np.uint8)
-    pack(odd, kind, out)
+    out = np.zeros(packed_bytes(kind, 17, width), np.uint8)
+    pack(packer["pack"], odd, kind, out)
     second = out.reshape(2, 2, -1)[1]  # the tile of the last row, by record
     if kind in QUANTISED:
         scales = second[:, :32].copy().view(np.float16)
