@@ -2,6 +2,7 @@
 
 Rules
 * A request that can never run is refused here, with the field at fault and both numbers (clauses 2.4, 2.13).
+* A sampler that holds less than the context bounds its requests like one (clause 2.13).
 * Ids are checked before anything gathers rows by them.
 """
 
@@ -13,19 +14,20 @@ from ..errors import Refused
 from .request import MAX_LOGPROBS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
+    from ..weights.loaded import Sampler
     from .request import GenerationRequest
 
 
-def check(request: GenerationRequest, *, context: int, vocab: int, samplers: Collection[str]) -> None:
+def check(request: GenerationRequest, *, context: int, vocab: int, samplers: Mapping[str, Sampler]) -> None:
     """Refuses a request that can never run.
 
     Args:
         request: The request.
         context: Most tokens of one sequence, prompt and answer together.
         vocab: Ids are below this.
-        samplers: Names of the samplers that are loaded.
+        samplers: Those that are loaded, the default first.
 
     Raises:
         Refused: with the HTTP status 400 and the field at fault.
@@ -42,18 +44,17 @@ def check(request: GenerationRequest, *, context: int, vocab: int, samplers: Col
         raise _bad("n", f"expected a choice from 0 to {request.group.size - 1}, got {request.choice}")
     if request.sampler is not None and request.sampler not in samplers:
         raise _bad("sampler", f"expected one of: {', '.join(samplers)}; got {request.sampler}")
+    name = request.sampler or next(iter(samplers))
+    holds = samplers[name].history_capacity
+    if len(request.prompt_ids) >= holds:
+        raise _too_long(f"a prompt below the {holds} tokens that sampler {name} holds", len(request.prompt_ids))
 
 
 def _check_prompt(ids: tuple[int, ...], context: int, vocab: int) -> None:
     if not ids:
         raise _bad("prompt", "expected at least 1 token, got an empty prompt")
     if len(ids) >= context:
-        raise Refused(
-            f"expected a prompt below the context of {context} tokens, got {len(ids)} tokens",
-            "shorten the prompt",
-            param="prompt",
-            reason="context_length_exceeded",
-        )
+        raise _too_long(f"a prompt below the context of {context} tokens", len(ids))
     _check_ids("prompt", ids, vocab)
 
 
@@ -61,6 +62,11 @@ def _check_ids(param: str, ids: Collection[int], vocab: int) -> None:
     if ids and not (min(ids) >= 0 and max(ids) < vocab):
         wrong = next(one for one in ids if not 0 <= one < vocab)
         raise _bad(param, f"expected token ids from 0 to {vocab - 1}, got {wrong}")
+
+
+def _too_long(expected: str, tokens: int) -> Refused:
+    problem = f"expected {expected}, got {tokens} tokens"
+    return Refused(problem, "shorten the prompt", param="prompt", reason="context_length_exceeded")
 
 
 def _bad(param: str, problem: str) -> Refused:

@@ -97,8 +97,8 @@ class Core:
 
     def add(self, request: GenerationRequest, sink: Callable[[Event], None]) -> None:
         """Queues a request that `admission.check` has let through."""
-        limit = min(len(request.prompt_ids) + request.max_tokens, self.context)
         sampler, stream = self._sampler(request.sampler), TextStream(self.table, request.stop)
+        limit = min(len(request.prompt_ids) + request.max_tokens, self.context, sampler.history_capacity)
         sequence = Sequence(request, sink, stream, limit, max_backtrack=sampler.max_backtrack)
         self._groups.seat(sequence, sampler)
         self._sequences[request.id] = sequence

@@ -55,7 +55,7 @@ class Engine:
     def __init__(self, loaded: LoadedModel, config: EngineConfig) -> None:
         self._core = Core(loaded, config, wake=self._notify, ended=self._forget)
         self._vocab = loaded.spec.vocab
-        self._samplers = tuple(loaded.samplers)
+        self._samplers = loaded.samplers
         self._room = config.max_sequences + config.max_waiting
         self._changed = threading.Condition()
         self._inbox: deque[_Submit | _Cancel] = deque()

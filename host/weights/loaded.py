@@ -41,6 +41,10 @@ class Sampler(Protocol):
     def max_backtrack(self) -> int:
         """Ids that it may take back in one answer; 0: never any."""
 
+    @property
+    def history_capacity(self) -> int:
+        """Ids that it can hold, prompt and answer together."""
+
     def config_bytes(self, config: Mapping[str, Any] | None) -> bytes:
         """Checks a request's configuration; what it raises names the value that does not fit."""
 

@@ -44,7 +44,7 @@ class NativeDecision(NamedTuple):
 
 
 class NativeSampler:
-    tier, max_rows, max_backtrack = "full", 64, 0
+    tier, max_rows, max_backtrack, history_capacity = "full", 64, 0, 1 << 20
 
     def __init__(self, vocab: int) -> None:
         self._vocab = vocab

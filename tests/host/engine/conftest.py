@@ -174,6 +174,7 @@ class FakeSampler:
     ) -> None:
         self.act = act
         self.tier, self.max_rows, self.max_backtrack = tier, max_rows, max_backtrack
+        self.history_capacity = 1 << 20
         self.opening: Callable[[tuple[int, ...]], None] = lambda _: None
         self.preparing: Callable[[FakeSlot], None] = lambda _: None
         self.accepting: Callable[[FakeSlot, tuple[int, ...]], None] = lambda *_: None

@@ -188,4 +188,4 @@ def test_a_slow_guest_holds_up_its_own_choices_only(twin):
 def test_a_choice_outside_its_group_is_refused(twin, choice, size):
     wrong = twin.request("a", [1], choice=choice, group=ChoiceGroup("g", size))
     with pytest.raises(Refused, match=f"expected a choice from 0 to {size - 1}, got {choice}"):
-        check(wrong, context=64, vocab=twin.VOCAB, samplers=["greedy"])
+        check(wrong, context=64, vocab=twin.VOCAB, samplers={"greedy": twin.Sampler()})

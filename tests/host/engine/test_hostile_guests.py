@@ -14,6 +14,7 @@ import wasmtime
 from sealhost.host.config import EngineConfig
 from sealhost.host.engine.loop import Engine
 from sealhost.host.engine.request import ErrorEvent, FinishEvent
+from sealhost.host.errors import Refused
 from sealhost.sandbox import GuestError, Sandbox
 
 GUEST = Path(__file__).parent / "guests" / "turncoat.wat"
@@ -72,11 +73,13 @@ def test_a_guest_may_end_the_answer_by_itself(engine, twin):
     assert client.last == FinishEvent("a", "stop", "", 1, 2)
 
 
-def test_a_prompt_longer_than_the_guests_history_fails_alone(engine, twin):
+def test_what_the_guest_holds_bounds_prompt_and_answer(engine, twin):
     client, good = twin.Client(), twin.Client()
+    with pytest.raises(Refused, match="expected a prompt below the 1024 tokens that sampler turncoat holds, got 1024"):
+        engine.submit(twin.request("longer", [50] * 1024, 20), twin.Client())
     engine.submit(twin.request("long", [50] * 1020, 20), client)
     engine.submit(twin.request("good", [50], 4), good)
     assert client.ended.wait(PATIENCE)
     assert good.ended.wait(PATIENCE)
-    assert isinstance(client.last, ErrorEvent)
+    assert client.last == FinishEvent("long", "length", "", 1020, 4)
     assert good.tokens == [101, 102, 50, 50]
