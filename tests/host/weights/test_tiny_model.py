@@ -24,26 +24,31 @@ CONFIG = EngineConfig(max_sequences=16, step_tokens=64)
 
 
 class Choice(NamedTuple):
-    token: int
+    tokens: tuple[int, ...]
+    backtrack: int = 0
     stop: bool = False
 
 
 class Greedy:
     """A sampler, and its sessions."""
 
-    def session(self, *_args, **_choice):
+    tier, max_rows, max_backtrack, history_capacity = "full", 1, 0, 1 << 20
+
+    def session(self, *_args, **_choices):
         session = Greedy()
-        session.logits = np.zeros(8, np.float32)
+        session.row = np.zeros(8, np.float32)
         return session
 
-    @property
-    def logits_address(self):
-        return self.logits.ctypes.data
+    def logits_address(self, _slot):
+        return self.row.ctypes.data
 
-    def step(self):
-        return Choice(int(self.logits.argmax()))
+    def logits(self, _slot):
+        return self.row
 
-    def accept(self, token):
+    def step(self, slots):
+        return [Choice((int(self.row.argmax()),)) for _ in slots]
+
+    def accept(self, *_what_stands):
         """Nothing is remembered."""
 
     def close(self):
