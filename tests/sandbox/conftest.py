@@ -108,12 +108,16 @@ def make_guest(role: str, wasm: bytes, limits: GuestLimits | None = None, tier: 
     return Guest(wasm, role, tier=tier or ("full" if role == "sampler" else ""), limits=limits or GuestLimits())
 
 
+PATIENT = GuestLimits(step_ms=10_000)
+"""For guests that are not to fail on a busy machine."""
+
+
 @pytest.fixture(scope="session")
 def puppet(sandbox: Sandbox) -> Callable[..., SamplerPlugin]:
     """Loads `puppet.wat`: a guest with four slots that answers what its configuration says and keeps what it was told."""
 
     def load(tier: str = "full", **layout: int) -> SamplerPlugin:
-        return sandbox.load_sampler(make_guest("sampler", puppet_wasm(tier, **layout), tier=tier), VOCABULARY_SIZE)
+        return sandbox.load_sampler(make_guest("sampler", puppet_wasm(tier, **layout), PATIENT, tier), VOCABULARY_SIZE)
 
     return load
 
@@ -129,6 +133,22 @@ def puppet_wasm(tier: str = "full", **layout: int) -> bytes:
     if tier.startswith("topk"):
         areas |= {"candidates": 53248, "candidate_capacity": 16}
     return wat_guest("sampler", (HERE / "puppet.wat").read_text(), **(areas | layout))
+
+
+@pytest.fixture(scope="session")
+def scribbler(sandbox: Sandbox) -> Callable[[str], SamplerPlugin]:
+    """Loads `scribbler.wat`: a guest whose areas are all its configuration's to fill."""
+
+    def load(tier: str) -> SamplerPlugin:
+        areas = (
+            PUPPET_LAYOUT | {"config_capacity": 8192} | ({} if tier == "full" else {"logits": 0, "logits_stride": 0})
+        )
+        if tier.startswith("topk"):
+            areas |= {"candidates": 53248, "candidate_capacity": 16}
+        wasm = wat_guest("sampler", (HERE / "scribbler.wat").read_text(), **areas)
+        return sandbox.load_sampler(make_guest("sampler", wasm, PATIENT, tier), VOCABULARY_SIZE)
+
+    return load
 
 
 class Puppet:
@@ -208,6 +228,6 @@ def sandbox(sandbox_cache: Path) -> Iterator[Sandbox]:
     """One for the whole session, as in production; limits are small so that hostile guests cost little."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sealhost.sandbox.host.compile_module", _compile_here)
-        limits = OperatorLimits(memory_bytes=1 << 20, table_elements=1000, strikes=1 << 30)
+        limits = OperatorLimits(memory_bytes=1 << 20, table_elements=1000, step_ms=10_000, strikes=1 << 30)
         with Sandbox(limits, cache_directory=sandbox_cache) as made:
             yield made

@@ -1,8 +1,8 @@
 """The hostile corpus: each guest costs its own call one clear error, and nothing else.
 
 The first lines of a file under hostile/ say what is expected: `;; expect:` a clause of README §1 (refused at load), a kind
-of GuestError (refused at the call), or `ok`; `;; role:`; `;; layout:` changes to the published layout; `;; use: none` for a
-text that is the whole module.
+of GuestError (refused at the call), or `ok`; `;; role:`; `;; tier:` of a sampler, `full` by default; `;; slots:` of a session;
+`;; layout:` changes to the published layout; `;; use: none` for a text that is the whole module.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def hostile_guest(build_guest, guest_of_bytes):
         text = path.read_text()
         facts = header(text)
         if facts.get("use") == "none":
-            return guest_of_bytes(facts["role"], bytes(wasmtime.wat2wasm(f"(module {text}\n)"))), facts["expect"]
+            return guest_of_bytes(facts["role"], bytes(wasmtime.wat2wasm(f"(module {text}\n)"))), facts
         layout = {k: int(v) for k, v in re.findall(r"(\w+)=(-?\d+)", facts.get("layout", ""))}
-        return build_guest(facts["role"], text, **layout), facts["expect"]
+        return build_guest(facts["role"], text, tier=facts.get("tier", ""), **layout), facts
 
     return build
 
 
-def use(sandbox, guest, vocabulary, texts=("a", "abcdefgh")):
+def use(sandbox, guest, vocabulary, texts=("a", "abcdefgh"), slots=1):
     """Loads a guest and makes two calls of it, as two requests would."""
     if guest.role == "tokenizer":
         tokenizer = sandbox.load_tokenizer(guest, vocabulary)
@@ -44,23 +44,25 @@ def use(sandbox, guest, vocabulary, texts=("a", "abcdefgh")):
     sampler = sandbox.load_sampler(guest, vocab_size=260)
     decisions = []
     for _ in range(2):
-        with sampler.session(SamplingParams(), [1, 2, 3]) as session:
-            decisions.append(session.step())
+        with sampler.session(SamplingParams(), [1, 2, 3], choices=range(slots)) as session:
+            session.prepare(range(slots))
+            decisions.append(session.step(range(slots)))
     return decisions
 
 
 def test_corpus_is_large():
-    assert len(HOSTILE) >= 120
+    assert len(HOSTILE) >= 180
 
 
 @pytest.mark.parametrize("path", HOSTILE, ids=lambda p: p.stem)
 def test_hostile_guest_costs_its_call_the_expected_error(path, hostile_guest, sandbox, byte_vocabulary):
-    guest, expected = hostile_guest(path)
+    guest, facts = hostile_guest(path)
+    expected, slots = facts["expect"], int(facts.get("slots", 1))
     if expected == "ok":
-        assert len(use(sandbox, guest, byte_vocabulary, texts=("a", "a"))) == 2
+        assert len(use(sandbox, guest, byte_vocabulary, texts=("a", "a"), slots=slots)) == 2
         return
     with pytest.raises((AdmissionError, GuestError)) as caught:
-        use(sandbox, guest, byte_vocabulary)
+        use(sandbox, guest, byte_vocabulary, slots=slots)
     error = caught.value
     found = error.clause if isinstance(error, AdmissionError) else error.kind
     assert found == expected, error

@@ -1,0 +1,5 @@
+;; expect: 1.15
+;; role: sampler
+;; tier: topk:4
+;; layout: logits=0 logits_stride=0 candidates=0 candidate_capacity=4
+

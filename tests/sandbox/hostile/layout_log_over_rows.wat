@@ -1,0 +1,4 @@
+;; expect: 1.15
+;; role: sampler
+;; layout: log=8192
+
