@@ -57,18 +57,18 @@ class Dot(Protocol):
 
 
 class Vnni:
-    """AVX-512 VNNI: `vpdpbusd` multiplies and adds 64 pairs; int32 sums, no saturation (255 * 127 * 4 fits)."""
+    """VNNI: `vpdpbusd` multiplies and adds 4 pairs to each int32; no saturation (255 * 127 * 4 fits)."""
 
     isa, lanes, wide_planes, columns, lines = Isa.AVX512VNNI, 16, 1, 8, 8
 
     def zero(self, k: Emit) -> Any:
         """Int32 sums."""
-        return k.all(vector(I32, 16), 0)
+        return k.all(vector(I32, self.lanes), 0)
 
     def accumulate(self, k: Emit, total: Any, weights: Any, activations: Any) -> Any:
         """One instruction."""
-        spread = k.b.bitcast(k.splat(activations, 16), vector(I8, 64))
-        return k.call("llvm.x86.avx512.vpdpbusd.512", vector(I32, 16), total, weights, spread)
+        spread = k.b.bitcast(k.splat(activations, self.lanes), vector(I8, 4 * self.lanes))
+        return k.call(f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}", total.type, total, weights, spread)
 
     def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
         """Nothing is left to add."""
@@ -77,6 +77,16 @@ class Vnni:
     def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
         """One shuffle in each 128-bit lane."""
         return k.call("llvm.x86.avx512.pshuf.b.512", indices.type, k.const_lanes(indices.type, 4 * table), indices)
+
+
+class AvxVnni(Vnni):
+    """The same on 256-bit registers, of which there are 16, for processors without AVX-512."""
+
+    isa, lanes, columns, lines = Isa.AVXVNNI, 8, 4, 2
+
+    def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
+        """One shuffle in each 128-bit lane."""
+        return k.call("llvm.x86.avx2.pshuf.b", indices.type, k.const_lanes(indices.type, 2 * table), indices)
 
 
 class Avx2:
@@ -155,4 +165,4 @@ class EmulatedVnni(Portable):
     lanes, columns, lines = 16, 8, 8
 
 
-VERSIONS: dict[Isa, Dot] = {Isa.AVX512VNNI: Vnni(), Isa.AVX2: Avx2(), Isa.PORTABLE: Portable()}
+VERSIONS: dict[Isa, Dot] = {dot.isa: dot for dot in (Vnni(), AvxVnni(), Avx2(), Portable())}

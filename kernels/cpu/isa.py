@@ -19,12 +19,14 @@ class Isa(StrEnum):
     """A version of the dot-product layer (clause 5)."""
 
     AVX512VNNI = "avx512vnni"
+    AVXVNNI = "avxvnni"
     AVX2 = "avx2"
     PORTABLE = "portable"
 
 
 _NEEDS = {
     Isa.AVX512VNNI: ("avx512f", "avx512bw", "avx512vl", "avx512vnni", "f16c", "fma"),
+    Isa.AVXVNNI: ("avxvnni", "avx2", "f16c", "fma"),
     Isa.AVX2: ("avx2", "f16c", "fma"),
     Isa.PORTABLE: (),
 }

@@ -20,9 +20,10 @@ class Single:
     Args:
         library: Kernels; those named in `repeat` also get a version that runs n times in compiled code.
         repeat: Names.
+        code: The library's object code, where it was compiled before; without `repeat` then.
     """
 
-    def __init__(self, library: Library, repeat: tuple[str, ...] = ()) -> None:
+    def __init__(self, library: Library, repeat: tuple[str, ...] = (), *, code: bytes | None = None) -> None:
         whole = Library()
         whole.kernels.update(library.kernels)
         for name in repeat:
@@ -34,7 +35,7 @@ class Single:
         machine = target_machine()
         self._jit = llvm.create_lljit_compiler()
         builder = llvm.JITLibraryBuilder().add_current_process()
-        builder.add_object_img(bytes(machine.emit_object(optimise(whole, machine))))
+        builder.add_object_img(bytes(machine.emit_object(optimise(whole, machine))) if code is None else code)
         for kernel in whole.kernels.values():
             builder.export_symbol(kernel.symbol)
         self._linked = builder.link(self._jit, "sealhost-single")
