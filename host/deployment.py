@@ -209,10 +209,11 @@ class Deployment:
         self.folders.check(root)
         bundle = self._accepted(root, name, tell)
         current = self._places[bundle.manifest.name].current
-        if bundle.digest == current.bundle.digest:
-            _drop_weights(bundle)
-            return Change(bundle.manifest.name, changed=False, old=current, new=current, still_running=0)
         with _weights_dropped_on_refusal(bundle):
+            if bundle.digest == current.bundle.digest and bundle.weights is not None:
+                bundle.weights.finish()  # nothing is loaded, but a directory that was tampered with is not praised
+                _drop_weights(bundle)
+                return Change(bundle.manifest.name, changed=False, old=current, new=current, still_running=0)
             self.judges.check([bundle])
         return self._replace(bundle, self._recorded, tell)
 

@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import signal
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -42,6 +44,15 @@ class Fleet(NamedTuple):
 
     def model(self) -> dict[str, Any]:
         return httpx.get(self.admin + "/admin/models", trust_env=False).json()["models"][0]
+
+    def wait_for_gauges(self, names: list[str], holds: Callable[..., bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            lines = httpx.get(self.admin + "/metrics", trust_env=False).text.splitlines()
+            told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+            if holds(*(float(told[name]) for name in names)):
+                return
+        raise AssertionError({name: told[name] for name in names})
 
     def wait_for_line(self, text: str) -> str:
         deadline = time.monotonic() + PATIENCE_S
@@ -144,6 +155,24 @@ def importing_sampler(folder: Path) -> Path:
     return folder / "foreign.wasm"
 
 
+def test_gauges_are_zero_after_twenty_clients_have_left_at_once(fleet: Fleet) -> None:
+    names = [
+        f'sealhost_{name}{{model="smollm2"}}' for name in ("requests_running", "requests_waiting", "kv_blocks_used")
+    ]
+    body = json.dumps({**ASK, "prompt": "Once upon a time", "max_tokens": 900, "stream": True, "ignore_eos": True})
+    head = f"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    address = ("127.0.0.1", int(fleet.served.url.rpartition(":")[2]))
+    clients = [socket.create_connection(address) for _ in range(20)]
+    for client in clients:
+        client.sendall((head + body).encode())
+    fleet.wait_for_gauges(names, lambda running, waiting, used: running + waiting == 20 and used > 0)
+    for client in clients:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, all within a tick
+        client.close()
+    fleet.wait_for_gauges(names, lambda *gauges: gauges == (0, 0, 0))
+    assert fleet.answer()[0].startswith(" Paris")
+
+
 def test_a_hang_up_reads_the_keys_again(fleet: Fleet) -> None:
     keys = fleet.state.parent / "keys"
     (keys / "trust.toml").write_text("nonsense")
@@ -160,5 +189,11 @@ def test_a_drained_host_ends_in_order(fleet: Fleet, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "draining: no requests running\n"
     with fleet.served.client as client:
         assert client.post("/v1/completions", json=ASK).json()["error"]["code"] == "draining"
+    root = fleet.pack(3)
+    swapping = threading.Thread(target=fleet.verb, args=("swap", str(root)))
+    swapping.start()  # a swap that is under way holds up no end, and leaves marks that hold
     assert fleet.served.terminate() == 0
+    swapping.join(PATIENCE_S)
+    marks = json.loads((fleet.state / "state.json").read_bytes().partition(b"\n")[2])
+    assert marks["bundles"]["smollm2"]["version"] in {2, 3}
     assert not any("Traceback" in line for line in fleet.served.lines)

@@ -140,9 +140,16 @@ class Desk:
         sign_bundle(root, key or self.private_key)
         return root
 
-    def ask(self) -> tuple[str, str]:
+    def plugins(self, version: int, key: Ed25519PrivateKey) -> Path:
+        """A signed plugin bundle with a sampler called "extra"."""
+        root = self.folder / f"extra-{version}"
+        pack(root, name="extra", version=version, model=None, plugins=(self.lab.seal_plugin("extra", "sampler"),))
+        sign_bundle(root, key)
+        return root
+
+    def ask(self, model: str = "lab") -> tuple[str, str]:
         """What a client is told, and by which bundle."""
-        answer = self.data.post("/v1/completions", json={"model": "lab", "prompt": "who?"})
+        answer = self.data.post("/v1/completions", json={"model": model, "prompt": "who?"})
         assert answer.status_code == 200, answer.text
         return answer.json()["choices"][0]["text"], answer.json()["system_fingerprint"]
 

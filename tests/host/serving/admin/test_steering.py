@@ -7,6 +7,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sealhost.host.serving.operations import untold
 from sealhost.signing.keys import public_key_of
 
 OTHER = Ed25519PrivateKey.from_private_bytes(b"\x21" * 32)
@@ -107,3 +108,33 @@ def test_a_revocation_of_one_of_two_signers_leaves_it_to_the_other(desk: Any) ->
     assert len(desk.swap(root).json()["signers"]) == 2
     (desk.keys / "trust.toml").write_text(policy(desk, status="revoked"))
     assert desk.admin.post("/admin/keys/reload").json()["models"][0]["trusted"] is True
+
+
+def test_plugins_that_come_along_are_judged_with_every_swap(make_desk: Any, refused_with: Any) -> None:
+    desk = make_desk(start=False)
+    (desk.keys / "other.pub").write_bytes(public_key_of(OTHER).to_pem())
+    desk.admin.post("/admin/keys/reload")
+    desk.deployment.start([desk.bundle(3)], [desk.plugins(1, OTHER)], untold, lambda _: None)
+    assert desk.mark("plugin:extra") == 1
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    (desk.keys / "other.pub").unlink()
+    assert desk.admin.post("/admin/keys/reload").status_code == 200
+    refused_with(desk.swap(desk.bundle(5)), 422, "E_UNTRUSTED")
+    refused_with(desk.rollback(), 422, "E_UNTRUSTED")
+    assert desk.ask()[0] == "version 4"
+
+
+def test_a_plugin_bundle_takes_no_models_place(desk: Any, refused_with: Any) -> None:
+    root = desk.plugins(1, desk.private_key)
+    assert "got one of plugins" in refused_with(desk.swap(root), 400, "E_USAGE")["message"]
+    assert desk.ask()[0] == "version 3"
+
+
+def test_a_hang_up_waits_for_its_turn(desk: Any, until: Any) -> None:
+    done = threading.Event()
+    with desk.operations.slot("swap", "lab"):
+        future = desk.operations.start("reload", "keys", lambda _tell: done.set(), wait=True)
+        assert not done.is_set()
+    future.result(10)
+    assert done.is_set()
+    assert (desk.operations.counts["swap", "finished"], desk.operations.counts["reload", "finished"]) == (1, 1)

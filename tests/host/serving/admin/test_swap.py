@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from sealhost.host.errors import WeightsError
+from sealhost.host.serving.operations import untold
 from sealhost.sandbox import AdmissionError
 from sealhost.signing.errors import Code, SealError
 
@@ -39,12 +40,32 @@ def test_a_bundle_that_is_served_already_changes_nothing(desk: Any) -> None:
     assert desk.models()["models"][0]["previous"] is None
 
 
+def test_a_copy_of_what_is_served_that_was_tampered_with_is_refused(desk: Any, refused_with: Any) -> None:
+    root = desk.deployment.places["lab"].current.bundle.root
+    data = (root / "model.gguf").read_bytes()
+    (root / "model.gguf").write_bytes(data[:-1] + b"x")
+    refused_with(desk.swap(root), 422, "E_DIGEST")
+    assert desk.ask()[0] == "version 3"
+
+
 def test_a_name_alone_reads_its_directory_anew(desk: Any) -> None:
     root = desk.deployment.places["lab"].current.bundle.root
     root.rename(root.with_suffix(".old"))
     desk.bundle(4).rename(root)
     assert desk.admin.post("/admin/swap", json={"name": "lab"}).json()["version"] == 4
     assert desk.ask()[0] == "version 4"
+
+
+def test_a_swap_of_one_model_leaves_the_others_alone(make_desk: Callable[..., Any]) -> None:
+    desk = make_desk(start=False)
+    roots = [desk.bundle(3), desk.bundle(8, name="other")]
+    desk.deployment.start(roots, [], untold, lambda _: None)
+    before = desk.ask("other")
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    assert (desk.ask()[0], desk.ask("other")) == ("version 4", before)
+    listed = desk.data.get("/v1/models").json()["data"]
+    assert [one["id"] for one in listed] == ["lab", "other"]
+    assert (desk.mark(), desk.mark("other")) == (4, 8)
 
 
 # ---- row R96: what is signed is not yet what was asked for
@@ -191,6 +212,30 @@ def test_a_newer_version_recorded_meanwhile_by_another_process_wins(desk: Any, r
     swapping.join(10)
     refused_with(answers[0], 422, "E_ROLLBACK")
     assert (desk.ask()[0], desk.mark(), desk.host.open_now) == ("version 3", 7, [3])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda state: state.write_bytes(state.read_bytes().replace(b"3", b"4", 1)),
+        lambda state: state.write_bytes(b""),
+        lambda state: state.unlink(),
+        lambda state: state.parent.chmod(0o777),
+        lambda state: (state.unlink(), state.symlink_to("/dev/null")),
+        lambda state: (state.unlink(), os.mkfifo(state)),
+    ],
+    ids=["flipped", "emptied", "gone", "open to all", "a link", "a fifo"],
+)
+def test_a_state_that_cannot_be_trusted_stops_swaps_and_rollbacks_and_no_answer(
+    desk: Any, refused_with: Any, spoil: Callable[[Path], object]
+) -> None:
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    root, opened = desk.bundle(5), list(desk.host.open_now)
+    spoil(desk.state.folder / "state.json")
+    refused_with(desk.swap(root), 422, "E_STATE")
+    refused_with(desk.rollback(), 422, "E_STATE")
+    refused_with(desk.admin.post("/admin/keys/reload"), 422, "E_STATE")
+    assert (desk.ask()[0], desk.host.open_now) == ("version 4", opened)
 
 
 # ---- which paths
