@@ -15,7 +15,7 @@ from . import abi
 from .config_schema import ConfigSchema, SchemaError
 from .errors import AdmissionError
 from .limits import WASM_PAGE
-from .tier import Tier
+from .tier import is_known
 from .wasm_binary import KIND_FUNCTION, KIND_MEMORY, parse
 from .wasm_reader import MalformedError
 from .wasm_rewrite import is_reserved
@@ -84,7 +84,7 @@ def manifest_faults(plugin: Plugin) -> Iterator[MalformedError]:
         yield MalformedError(f"expected ABI {abi.ABI_MAJOR}, got {plugin.abi}", "1.14")
     if plugin.role == "tokenizer" and plugin.tier:
         yield MalformedError(f"expected no tier on a tokenizer, got {plugin.tier!r}", "1.14")
-    if plugin.role == "sampler" and Tier.parse(plugin.tier) is None:
+    if plugin.role == "sampler" and not is_known(plugin.tier):
         problem = f"expected tier 'full', 'mask' or 'topk:K' with K of 1 to {MAX_TOPK}, got {plugin.tier!r}"
         yield MalformedError(problem, "1.14")
     if plugin.config_schema is not None:

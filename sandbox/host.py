@@ -110,8 +110,6 @@ class Sandbox:
         raw, program = self._prepare(plugin, "sampler", b"", sampler.prepare, lambda _instance, _layout: None)
         layout = SamplerLayout(*abi.SAMPLER_LAYOUT.unpack(raw))
         tier = Tier.parse(plugin.tier)
-        if tier is None:
-            raise AssertionError("admission lets no such tier pass")
         schema = None if plugin.config_schema is None else ConfigSchema(plugin.config_schema)
         return sampler.SamplerPlugin(
             plugin.name, plugin.sha256, program, layout, tier=tier, vocab_size=vocab_size, schema=schema

@@ -47,6 +47,9 @@ _OK = int(abi.Status.OK)
 _SAMPLE, _CLOSE = int(abi.RowFlag.SAMPLE), int(abi.RowFlag.CLOSE)
 _ROW, _RESULT = abi.ROW.size, abi.RESULT.size
 
+_NOTHING: Final = memoryview(b"")
+"""What a closed session holds instead of views of guest memory."""
+
 LOG_TAIL: Final = 100
 """Characters of its log that are told when a guest fails: the end is what matters, and an error is one line."""
 
@@ -96,8 +99,8 @@ class SamplerSession:
         self._guest = guest
         self._params = terms.params
         self._prompt_length = len(terms.prompt)
-        self._rows: memoryview | None = memory.buffer(layout.rows, layout.max_rows * _ROW)
-        self._results: memoryview | None = memory.buffer(layout.results, layout.max_rows * _RESULT)
+        self._rows = memory.buffer(layout.rows, layout.max_rows * _ROW)
+        self._results = memory.buffer(layout.results, layout.max_rows * _RESULT)
         self._slots = [self._slot(number, choice, terms) for number, choice in enumerate(terms.choices)]
         self._closing: list[Slot] = []
         self._is_announced = len(self._slots) == 1  # one slot is announced by its first row that wants an answer
@@ -210,8 +213,6 @@ class SamplerSession:
     def _ask(self, slots: list[Slot]) -> list[Answer]:
         """Calls the guest for these slots' answers, and tells it of those that have ended."""
         rows, results = self._rows, self._results
-        if rows is None or results is None:
-            raise self._closed()
         if not self._is_announced:
             self._announce()
         at = 0
@@ -230,8 +231,6 @@ class SamplerSession:
 
     def _announce(self) -> None:
         """Tells the guest of all slots before the first answer is asked for: the others are copies of the first."""
-        if self._rows is None:
-            raise self._closed()
         for slot in self._slots:
             self._write_row(self._rows, slot.number * _ROW, slot, 0)
         self._call("step", len(self._slots))
@@ -335,7 +334,7 @@ class SamplerSession:
             GuestError: When the guest fails.
             SandboxError: When the session is closed, dead, or in use on another thread.
         """
-        if self._rows is None:
+        if not self._slots:
             raise self._closed()
         try:
             self._call("reset")
@@ -348,8 +347,9 @@ class SamplerSession:
 
     def close(self) -> None:
         """Ends the session; views of its memory are dropped first. Idempotent."""
-        self._rows = self._results = self._host_logits = None
-        self._slots = []
+        self._rows = self._results = _NOTHING
+        self._host_logits = None
+        self._slots = []  # which is how a closed session is told from an open one
         self._instance.close()
         self._ticket.close()
 
@@ -363,7 +363,7 @@ class SamplerSession:
 
     def _find(self, slot: int, *, closed: bool = False) -> Slot:
         """An open slot; with `closed` also one that has ended."""
-        if self._rows is None:
+        if not self._slots:
             raise self._closed()
         if not 0 <= slot < len(self._slots):
             raise self._misuse(f"expected a slot below {len(self._slots)}, got {slot}")

@@ -16,7 +16,13 @@ from dataclasses import dataclass
 
 from ..signing.manifest import MAX_TOPK
 
-_TOPK = re.compile(r"topk:([1-9][0-9]{0,3})")
+_TIER = re.compile(r"full|mask|topk:([1-9][0-9]{0,3})")
+
+
+def is_known(text: str) -> bool:
+    """Whether a manifest may name this tier."""
+    found = _TIER.fullmatch(text)
+    return found is not None and int(found[1] or 1) <= MAX_TOPK
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +38,10 @@ class Tier:
     candidates: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Tier | None:
-        """The tier that a manifest names; None: there is no such tier."""
-        if text in {"full", "mask"}:
-            return cls(text)
-        found = _TOPK.fullmatch(text)
-        if found is None or int(found[1]) > MAX_TOPK:
-            return None
-        return cls("topk", int(found[1]))
+    def parse(cls, text: str) -> Tier:
+        """A tier that admission has let pass: one that `is_known`."""
+        name, _, count = text.partition(":")
+        return cls(name, int(count or 0))
 
     def __str__(self) -> str:
         return f"topk:{self.candidates}" if self.candidates else self.name

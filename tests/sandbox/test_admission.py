@@ -110,6 +110,19 @@ def test_bad_bytes_are_refused_with_their_clause(name, guest_of_bytes):
     assert error.remedy == REMEDIES[clause]
 
 
+def test_tokenizer_has_no_tier(build_guest):
+    error = refused(dataclasses.replace(build_guest("tokenizer"), tier="full"))
+    assert (error.clause, "no tier on a tokenizer" in str(error)) == ("1.14", True)
+
+
+@pytest.mark.parametrize(
+    "tier", ["topk:0", "topk:4097", "topk:", "topk", "topk:1x", "topk:01", "full:3", "mask ", "topk:99999"]
+)
+def test_tier_that_there_is_not_is_refused(tier, build_guest):
+    error = refused(dataclasses.replace(build_guest("sampler"), tier=tier))
+    assert (error.clause, "'topk:K' with K of 1 to 4096" in str(error)) == ("1.14", True)
+
+
 @pytest.mark.parametrize(
     ("changes", "found"),
     [({"role": "router"}, "router"), ({"abi": 2}, "ABI 1"), ({"tier": "half"}, "half"), ({"tier": ""}, "tier")],
