@@ -190,6 +190,21 @@ def guest_of_bytes() -> Callable[..., Guest]:
 
 
 @pytest.fixture(scope="session")
+def hostile_guest() -> Callable[[Path], tuple[Guest, dict[str, str]]]:
+    """Makes the guest of a file under hostile/, and tells what its first lines say (test_hostile.py)."""
+
+    def build(path: Path) -> tuple[Guest, dict[str, str]]:
+        text = path.read_text()
+        facts = dict(re.findall(r"^;; (\w+): (.+)$", text, re.MULTILINE))
+        if facts.get("use") == "none":
+            return make_guest(facts["role"], bytes(wasmtime.wat2wasm(f"(module {text}\n)"))), facts
+        layout = {k: int(v) for k, v in re.findall(r"(\w+)=(-?\d+)", facts.get("layout", ""))}
+        return make_guest(facts["role"], wat_guest(facts["role"], text, **layout), tier=facts.get("tier", "")), facts
+
+    return build
+
+
+@pytest.fixture(scope="session")
 def guest_limits() -> type[GuestLimits]:
     return GuestLimits
 

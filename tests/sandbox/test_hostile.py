@@ -7,33 +7,14 @@ of GuestError (refused at the call), or `ok`; `;; role:`; `;; tier:` of a sample
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
-import wasmtime
 
 from sealhost.sandbox import AdmissionError, GuestError, SamplingParams
 from sealhost.signing.errors import Code
 
 HOSTILE = sorted((Path(__file__).parent / "hostile").glob("*.wat"))
-
-
-def header(text: str) -> dict[str, str]:
-    return dict(re.findall(r"^;; (\w+): (.+)$", text, re.MULTILINE))
-
-
-@pytest.fixture(scope="module")
-def hostile_guest(build_guest, guest_of_bytes):
-    def build(path: Path):
-        text = path.read_text()
-        facts = header(text)
-        if facts.get("use") == "none":
-            return guest_of_bytes(facts["role"], bytes(wasmtime.wat2wasm(f"(module {text}\n)"))), facts
-        layout = {k: int(v) for k, v in re.findall(r"(\w+)=(-?\d+)", facts.get("layout", ""))}
-        return build_guest(facts["role"], text, tier=facts.get("tier", ""), **layout), facts
-
-    return build
 
 
 def use(sandbox, guest, vocabulary, texts=("a", "abcdefgh"), slots=1):
