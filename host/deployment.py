@@ -91,14 +91,14 @@ class Change(NamedTuple):
     Attributes:
         name: The model.
         changed: False when it was served already.
-        old: The one before.
+        old: What was served before; the model itself may be freed by now.
         new: The one that is served now.
         still_running: Requests that go on with the one before.
     """
 
     name: str
     changed: bool
-    old: Opened
+    old: VerifiedBundle
     new: Opened
     still_running: int
 
@@ -213,7 +213,7 @@ class Deployment:
             if bundle.digest == current.bundle.digest and bundle.weights is not None:
                 bundle.weights.finish()  # nothing is loaded, but a directory that was tampered with is not praised
                 _drop_weights(bundle)
-                return Change(bundle.manifest.name, changed=False, old=current, new=current, still_running=0)
+                return Change(bundle.manifest.name, changed=False, old=bundle, new=current, still_running=0)
             self.judges.check([bundle])
         return self._replace(bundle, self._recorded, tell)
 
@@ -342,7 +342,7 @@ class Deployment:
             self._retire_previous(name)
         version, before = opened.bundle.manifest.version, old.bundle.manifest.version
         _say("switched", model=name, version=version, digest=opened.bundle.digest, before=before)
-        return Change(name, changed=True, old=old, new=opened, still_running=still_running)
+        return Change(name, changed=True, old=old.bundle, new=opened, still_running=still_running)
 
     def _retire_previous(self, name: str) -> None:
         """Frees the one before the current one, once its last request has ended; where it came from is kept."""

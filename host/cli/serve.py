@@ -3,7 +3,7 @@
 Rules (clauses 5.6, 5.7, 6.6 and 7.6 of host/README.md)
 * The ports come first, so that a taken one costs nothing.
 * A bundle that is refused ends the process with the refusal's line and exit code.
-* SIGHUP reads the keys folder again.
+* SIGHUP reads the keys folder again; where the terminal that it was started from has gone, it is a SIGTERM.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .access_keys import API_KEY_VARIABLE, access_keys
 from .admin_options import NO_ADMIN, AdminOptions, check_guarded, is_loopback
 from .logs import log_to_stderr
 from .options import DEFAULTS, EngineOptions, Keys, StateFolder, state_in, trust_in
-from .terminal import note
+from .terminal import note, watched
 
 if TYPE_CHECKING:
     import socket
@@ -62,6 +62,8 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     engine: EngineOptions = DEFAULTS,
 ) -> None:
     """Serve bundles over HTTP with OpenAI's API.
+
+    SIGTERM lets running answers end; SIGHUP reads the keys folder again.
 
     Args:
         bundles: Directories of model bundles, each of another name.
@@ -99,8 +101,13 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
             note("anyone who reaches this address can use the models; --api-key-file asks for a key")
         service, operations = Service(Registry(), Workers(threads=usable_cores())), Operations()
 
+        at_a_terminal = watched()
+
         def hang_up() -> None:
-            operations.start("reload", "keys", loading.deployment.reload_keys, wait=True)
+            if at_a_terminal and not watched():  # the terminal itself went away, so nobody wants this server any more
+                server.should_exit = True
+            else:
+                operations.start("reload", "keys", loading.deployment.reload_keys, wait=True)
 
         app = data_plane(service, keys=api_keys, origins=allow_origin or ())
         server = Server(app, service, grace=grace, hang_up=hang_up)

@@ -14,12 +14,11 @@ if TYPE_CHECKING:
 
 def change(done: Change) -> dict[str, Any]:
     """What a swap or a rollback has done."""
-    fresh = done.changed
     return {
         "name": done.name,
         "changed": done.changed,
         **_bundle(done.new),
-        "was": {"version": done.old.bundle.manifest.version, "digest": done.old.bundle.digest} if fresh else None,
+        "was": {"version": done.old.manifest.version, "digest": done.old.digest} if done.changed else None,
         "still_running": done.still_running,
         "verify_s": done.new.verify_s,
         "load_s": done.new.load_s,

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import structlog
 
@@ -96,6 +103,34 @@ def test_an_admin_port_that_is_taken_is_refused_before_anything_is_read(
         monkeypatch.setenv("SEALHOST_ADMIN_PORT", str(other.getsockname()[1]))
         refused(capsys, ["--keys", keys], 3, "E_IO", str(other.getsockname()[1]))
     assert seen == []
+
+
+def test_a_server_whose_terminal_went_away_ends(keys: str, tmp_path: Path) -> None:
+    """Its load never ends, so that nothing else can end the process."""
+    ours, theirs = pty.openpty()
+    script = (
+        "import threading; from sealhost.host.cli import serve, main; "
+        "serve.verify = lambda *_a, **_o: threading.Event().wait(); main.main()"
+    )
+    arguments = ["serve", str(tmp_path / "bundle"), "--port", "0", "--keys", keys]
+    process = subprocess.Popen([sys.executable, "-c", script, *arguments], stderr=theirs)
+    os.close(theirs)
+    try:
+        told = b""
+        while not (found := re.search(rb"listening on (http://\S+);", told)):
+            told += os.read(ours, 4096)
+        transport = httpx.HTTPTransport(retries=5)
+        with httpx.Client(base_url=found[1].decode(), transport=transport, timeout=20) as client:
+            assert client.get("/livez").status_code == 200  # it has taken the signals by now
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)  # the terminal is there: keys would be read again once the load is over
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_bundle_that_is_refused_closes_the_admin_plane_too(
