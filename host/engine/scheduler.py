@@ -5,7 +5,8 @@ Rules
 * Decode first, then prefill chunks into what is left of the budget (clause 2.3).
 * A sequence is admitted when the pool has blocks for all its ids and one more for everyone who runs, so that admission
   itself does not cause a preemption; an empty house admits anyone, so nobody waits for ever.
-* When a decoding sequence needs a block and none is free, the youngest gives way (clause 2.6).
+* When a sequence that runs needs a block and none is free, the youngest gives way (clause 2.6).
+* A choice waits while an elder one of its group computes their prompt, and then shares its blocks (clause 2.20).
 
 Example:
     scheduler.add(sequence)
@@ -18,6 +19,8 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
+
+from ...kernels.backend import KV_BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from .kv_pool import KvPool
@@ -68,20 +71,20 @@ class Scheduler:
         admitted: list[Sequence] = []
         while self.waiting and len(self.running) < self._max_sequences:
             first = self.waiting[0]
-            if first.missing_blocks + len(self.running) > self.pool.free:
+            promised = sum(self._still_needs(one) for one in self.running if not one.blocks)
+            if self._still_needs(first) + promised + len(self.running) > self.pool.free:
                 break
             self.waiting.popleft()
-            self._grow(first)
+            if self._elder(first) is None:
+                self._grow(first)
             self.running.append(first)
             admitted.append(first)
         return admitted
 
     def plan(self) -> list[Run]:
         """The next step's content; empty when nobody can run. Takes blocks and preempts as needed."""
-        for one in self.running:  # preemption shortens the list at its end only, which iterating over it allows
-            if not one.busy:
-                self._make_room(one)
-        ready = [one for one in self.running if not one.busy]
+        # preemption shortens the list at its end only, which iterating over it allows
+        ready = [one for one in self.running if not (one.busy or self._follows(one)) and self._make_room(one)]
         runs = [Run(one, 1, draws=True) for one in ready if one.pending == 1]
         room = self._step_tokens - len(runs)
         if runs:
@@ -99,14 +102,48 @@ class Scheduler:
         for _ in range(-sequence.missing_blocks):
             self.pool.release(sequence.blocks.pop())
 
-    def _make_room(self, sequence: Sequence) -> None:
-        """Takes blocks for all its pending ids, at the cost of younger sequences or of itself."""
+    def _elder(self, sequence: Sequence) -> Sequence | None:
+        """The first choice with the same prompt that runs, when it is another one and its blocks are worth sharing."""
+        if sequence.request.group is None or sequence.cached >= shareable(sequence):
+            return None
+        for other in self.running:
+            if other is sequence:
+                return None
+            if (
+                other.request.group == sequence.request.group
+                and other.request.prompt_ids == sequence.request.prompt_ids
+            ):
+                return other
+        return None
+
+    def _follows(self, sequence: Sequence) -> bool:
+        """Whether it waits for an elder choice; takes over its blocks once they hold the prompt."""
+        elder, positions = self._elder(sequence), shareable(sequence)
+        if elder is None:
+            return False
+        if elder.cached < positions:
+            return True
+        self._free(sequence)
+        for block in elder.blocks[: positions // KV_BLOCK_TOKENS]:
+            self.pool.share(block)
+            sequence.blocks.append(block)
+        sequence.cached = positions
+        return False
+
+    def _still_needs(self, sequence: Sequence) -> int:
+        """Blocks that it will take for its pending ids, those apart that it will share."""
+        shared = 0 if self._elder(sequence) is None else shareable(sequence) // KV_BLOCK_TOKENS
+        return sequence.missing_blocks - shared
+
+    def _make_room(self, sequence: Sequence) -> bool:
+        """Takes blocks for all its pending ids, at the cost of younger ones or of itself; whether it still runs."""
         while sequence.missing_blocks > self.pool.free:
             youngest = self.running[-1]
             self._preempt(youngest)
             if youngest is sequence:
-                return
+                return False
         self._grow(sequence)
+        return True
 
     def _preempt(self, youngest: Sequence) -> None:
         self.running.pop()
@@ -123,3 +160,8 @@ class Scheduler:
             self.pool.release(block)
         sequence.blocks = array("i")
         sequence.cached = 0
+
+
+def shareable(sequence: Sequence) -> int:
+    """Positions of its prompt that choices share: whole blocks, but for the last id, whose logits each needs."""
+    return (len(sequence.request.prompt_ids) - 1) // KV_BLOCK_TOKENS * KV_BLOCK_TOKENS

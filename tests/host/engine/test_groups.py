@@ -54,12 +54,12 @@ def test_each_choice_draws_with_its_own_logits_and_randomness(twin):
 
 def test_choices_that_were_prefilled_in_different_turns_draw_when_their_logits_are_there(twin):
     house = twin.House(sampler=twin.Sampler(max_rows=3))
-    clients = twin.run(house, twin.group([3] * 20, 9, n=3), step_tokens=16, max_sequences=3, chunk_beside_decode=8)
+    clients = twin.run(house, twin.group([3] * 31, 9, n=3), step_tokens=16, max_sequences=3, chunk_beside_decode=8)
     (session,) = house.sampler.sessions
     assert session.calls[0] == (0,)
     assert (0, 1, 2) in session.calls
     assert sum(map(len, session.calls)) == 3 * 9
-    assert [client.tokens for client in clients] == [twin.answer([3] * 20, 9)] * 3
+    assert [client.tokens for client in clients] == [twin.answer([3] * 31, 9)] * 3
 
 
 def test_choices_that_wait_for_a_place_sit_in_the_same_sandbox(twin):
