@@ -57,6 +57,22 @@ def test_good_paths_are_accepted(path) -> None:
         assert parse_manifest(json.dumps(manifest, ensure_ascii=ascii_only).encode()).files[0].path == path
 
 
+@pytest.mark.parametrize("tier", ["full", "mask", "topk:1", "topk:40", "topk:4096"])
+def test_each_tier_of_a_sampler_is_accepted(tier) -> None:
+    entry = plugin_manifest()["plugins"][0] | {"tier": tier}
+    assert parse_manifest(json.dumps(plugin_manifest(plugins=[entry])).encode()).plugins[0].tier == tier
+
+
+@pytest.mark.parametrize(
+    "tier", ["", "Full", "topk", "topk:", "topk:0", "topk:04", "topk:4097", "topk:4 ", "mask:1", "full\n"]
+)
+def test_a_tier_that_there_is_not_is_refused_with_those_there_are(tier) -> None:
+    entry = plugin_manifest()["plugins"][0] | {"tier": tier}
+    with pytest.raises(SealError, match="expected tier 'full', 'mask' or 'topk:K' with K of 1 to 4096") as caught:
+        parse_manifest(json.dumps(plugin_manifest(plugins=[entry])).encode())
+    assert caught.value.code is Code.MANIFEST
+
+
 def document(number: int) -> dict:
     return {"path": f"d/{number}", "size": 4 << 20, "sha256": DIGEST, "role": "document"}
 
