@@ -7,7 +7,6 @@ comes out. Its time and memory grow with the square of a dotted key's parts, so 
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import Final, TypeVar
 
 import msgspec
@@ -40,6 +39,8 @@ def parse_strict_toml(data: bytes, kind: type[T], where: str) -> T:
     Raises:
         SealError: E_PARSE.
     """
+    import tomllib  # noqa: PLC0415 — a keys folder without a policy needs none
+
     if len(data) > MAX_TRUST_FILE_BYTES:
         problem = f"expected at most {MAX_TRUST_FILE_BYTES} bytes, got {len(data)}"
         raise SealError(Code.PARSE, where, problem, _REMEDY)

@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from dataclasses import dataclass
@@ -96,12 +97,11 @@ def verify(
     with Source(root) as source:
         signed = _authenticate(source, trust)
         content = check_content(source, signed.manifest, reading=reading, full=full, progress=progress)
-    try:
-        template = _template(signed.manifest, content.small)
-    except SealError:
+    with contextlib.ExitStack() as on_refusal:
         if content.weights is not None:
-            content.weights.close()
-        raise
+            on_refusal.callback(content.weights.close)
+        template = _template(signed.manifest, content.small)
+        on_refusal.pop_all()
     return VerifiedBundle(
         root=root,
         manifest=signed.manifest,

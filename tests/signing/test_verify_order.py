@@ -195,8 +195,9 @@ def test_a_file_that_is_swapped_between_looking_and_opening_is_refused(seal_lab,
     assert caught.value.code is Code.FILETYPE
 
 
+@pytest.mark.parametrize("check", [verify, audit])
 @pytest.mark.parametrize("failing", ["preadv", "read", "scandir"])
-def test_a_disk_error_is_an_io_refusal(seal_lab, monkeypatch, failing) -> None:
+def test_a_disk_error_is_an_io_refusal(seal_lab, monkeypatch, failing, check) -> None:
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
@@ -204,7 +205,7 @@ def test_a_disk_error_is_an_io_refusal(seal_lab, monkeypatch, failing) -> None:
     module = "chunks" if failing == "preadv" else "source"
     monkeypatch.setattr(f"sealhost.signing.{module}.os.{failing}", fail)
     with pytest.raises(SealError) as caught:
-        verify(seal_lab.root, trust)
+        check(seal_lab.root, trust)
     assert caught.value.code is Code.IO
     assert caught.value.exit_code == 3
 
