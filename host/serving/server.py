@@ -44,6 +44,9 @@ KEEP_ALIVE_SECONDS = 75
 LAST_WORDS_SECONDS = 0.4
 """Time for error events to leave after the grace period; then tasks are cut, and as long after them connections."""
 
+ADMIN_LAST_WORDS_SECONDS = 0.05
+"""The same for the admin plane, which ends after the data plane: an operation that is under way is not waited for."""
+
 _REMEDY = "name another --host or --port"
 
 
@@ -117,18 +120,19 @@ class Server(uvicorn.Server):
         self._service = service
         self._grace = grace
         self._hang_up = hang_up
+        self._last_words = LAST_WORDS_SECONDS if service is not None else ADMIN_LAST_WORDS_SECONDS
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends running answers after the grace period."""
         loop = asyncio.get_running_loop()
-        timers = [loop.call_later(self._grace + LAST_WORDS_SECONDS, self._cut)]
+        timers = [loop.call_later(self._grace + self._last_words, self._cut)]
         if self._service is not None:
             self._service.refuse_new()
             timers.append(loop.call_later(self._grace, self._service.interrupt_all))
         try:
             with contextlib.suppress(TimeoutError):
                 # a connection that does not close must not keep the process
-                async with asyncio.timeout(self._grace + 2 * LAST_WORDS_SECONDS):
+                async with asyncio.timeout(self._grace + 2 * self._last_words):
                     await super().shutdown(sockets)
         finally:
             for timer in timers:

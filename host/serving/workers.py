@@ -2,6 +2,8 @@
 
 Rules
 * At most `limit` jobs wait or run; the next one is told to come back later (503), so that a flood cannot pile up.
+* `threads` jobs run at a time. One that overruns its grace keeps its thread and gives its place to the next, so that
+  guests that loop hold up nobody else until their deadlines end them.
 * A job whose client has gone is not started.
 
 Example:
@@ -23,15 +25,24 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 128
 """Jobs that wait or run: at a few milliseconds each, the last one waits for well under a second."""
 
+GRACE_SECONDS = 0.1
+"""How long a job holds its place: many times what a common text takes, and a small part of a guest's deadline."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Workers:
-    """A bounded pool; `run` is called on the event loop."""
+    """A bounded pool; `run` is called on one event loop.
+
+    Args:
+        threads: Jobs that run at a time, but for those that overrun.
+        limit: Jobs that wait or run; also the most threads there can ever be.
+    """
 
     def __init__(self, *, threads: int, limit: int = DEFAULT_LIMIT) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="sealhost-encode")
+        self._pool = ThreadPoolExecutor(limit, thread_name_prefix="sealhost-encode")  # makes them as they are needed
+        self._places = asyncio.Semaphore(threads)
         self._limit = limit
         self._held = 0
 
@@ -45,13 +56,24 @@ class Workers:
             problem = f"expected fewer than {self._limit} requests to be encoded, that many are waiting"
             raise http_refusal(503, problem, "try again soon", code="overloaded")
         self._held += 1
+        try:
+            await self._places.acquire()
+        except BaseException:  # its client has gone
+            self._held -= 1
+            raise
+        loop, place = asyncio.get_running_loop(), _Place(self._places)
+        grace = loop.call_later(GRACE_SECONDS, place.give_back)
         future = self._pool.submit(job, *args, **kwargs)
-        future.add_done_callback(self._release(asyncio.get_running_loop()))
-        return await asyncio.wrap_future(future)  # cancelling it takes a waiting job out of the queue
+        future.add_done_callback(self._release(loop, place, grace))
+        return await asyncio.wrap_future(future)
 
-    def _release(self, loop: asyncio.AbstractEventLoop) -> Callable[[object], None]:
+    def _release(
+        self, loop: asyncio.AbstractEventLoop, place: _Place, grace: asyncio.TimerHandle
+    ) -> Callable[[object], None]:
         def free() -> None:
             self._held -= 1
+            grace.cancel()
+            place.give_back()
 
         def done(_future: object) -> None:
             if not loop.is_closed():
@@ -62,3 +84,18 @@ class Workers:
     def close(self) -> None:
         """Stops the threads once what runs has ended."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Place:
+    """One of the places of jobs that run, given back once."""
+
+    __slots__ = ("_given_back", "_places")
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self._given_back = False
+
+    def give_back(self) -> None:
+        if not self._given_back:
+            self._given_back = True
+            self._places.release()

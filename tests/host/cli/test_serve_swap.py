@@ -54,6 +54,14 @@ class Fleet(NamedTuple):
                 return
         raise AssertionError({name: told[name] for name in names})
 
+    def wait_for_operation(self, target: Path) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            told = httpx.get(self.admin + "/admin/operation", trust_env=False).json()
+            if str(target) in {one["target"] for one in (told["running"], told["last"]) if one}:
+                return
+        raise AssertionError(told)
+
     def wait_for_line(self, text: str) -> str:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
@@ -192,7 +200,10 @@ def test_a_drained_host_ends_in_order(fleet: Fleet, capsys: pytest.CaptureFixtur
     root = fleet.pack(3)
     swapping = threading.Thread(target=fleet.verb, args=("swap", str(root)))
     swapping.start()  # a swap that is under way holds up no end, and leaves marks that hold
+    fleet.wait_for_operation(root)
+    began = time.monotonic()
     assert fleet.served.terminate() == 0
+    assert time.monotonic() - began < 5  # not the grace of 10 s, for nothing was being answered
     swapping.join(PATIENCE_S)
     marks = json.loads((fleet.state / "state.json").read_bytes().partition(b"\n")[2])
     assert marks["bundles"]["smollm2"]["version"] in {2, 3}
