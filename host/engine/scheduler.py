@@ -6,7 +6,8 @@ Rules
 * A sequence is admitted when the pool has blocks for all its ids and one more for everyone who runs, so that admission
   itself does not cause a preemption; an empty house admits anyone, so nobody waits for ever.
 * When a sequence that runs needs a block and none is free, the youngest gives way (clause 2.6).
-* A choice waits while an elder one of its group computes their prompt, and then shares its blocks (clause 2.20).
+* A choice waits while an elder one of its group computes the whole blocks of their prompt, and then shares them; the
+  rest all of them run together, so that they draw in the same turns (clause 2.20).
 
 Example:
     scheduler.add(sequence)
@@ -83,14 +84,15 @@ class Scheduler:
 
     def plan(self) -> list[Run]:
         """The next step's content; empty when nobody can run. Takes blocks and preempts as needed."""
-        # preemption shortens the list at its end only, which iterating over it allows
-        ready = [one for one in self.running if not (one.busy or self._follows(one)) and self._make_room(one)]
+        ready, leaders = self._ready()
         runs = [Run(one, 1, draws=True) for one in ready if one.pending == 1]
         room = self._step_tokens - len(runs)
         if runs:
             room = min(room, self._chunk_beside_decode)
         for one in ready:
             length = min(one.pending, room)
+            if one in leaders:
+                length = min(length, shareable(one) - one.cached)
             if one.pending == 1 or length == 0:
                 continue
             runs.append(Run(one, length, draws=length == one.pending))
@@ -116,19 +118,30 @@ class Scheduler:
                 return other
         return None
 
-    def _follows(self, sequence: Sequence) -> bool:
-        """Whether it waits for an elder choice; takes over its blocks once they hold the prompt."""
-        elder, positions = self._elder(sequence), shareable(sequence)
-        if elder is None:
-            return False
-        if elder.cached < positions:
-            return True
+    def _ready(self) -> tuple[list[Sequence], set[Sequence]]:
+        """Those that can take part in the next step, and those among them whose prompt others wait for."""
+        ready: list[Sequence] = []
+        leaders: set[Sequence] = set()
+        for one in self.running:  # preemption shortens the list at its end only, which iterating over it allows
+            if one.busy:
+                continue
+            elder = self._elder(one)
+            if elder is not None and elder.cached < shareable(one):
+                leaders.add(elder)
+                continue
+            if elder is not None:
+                self._take_over(one, elder)
+            if self._make_room(one):
+                ready.append(one)
+        return ready, leaders
+
+    def _take_over(self, sequence: Sequence, elder: Sequence) -> None:
+        """Holds what an elder choice has computed of their prompt together with it."""
         self._free(sequence)
-        for block in elder.blocks[: positions // KV_BLOCK_TOKENS]:
+        sequence.cached = shareable(sequence)
+        for block in elder.blocks[: sequence.cached // KV_BLOCK_TOKENS]:
             self.pool.share(block)
             sequence.blocks.append(block)
-        sequence.cached = positions
-        return False
 
     def _still_needs(self, sequence: Sequence) -> int:
         """Blocks that it will take for its pending ids, those apart that it will share."""

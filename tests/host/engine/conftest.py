@@ -6,17 +6,28 @@ import ctypes
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sealhost.host.config import EngineConfig
 from sealhost.host.engine.core import Core
 from sealhost.host.engine.request import ChoiceGroup, ErrorEvent, FinishEvent, GenerationRequest, TokenEvent
 from sealhost.host.weights.loaded import LoadedModel, LoadReport
+from sealhost.host.weights.loader import load
 from sealhost.kernels.backend import KV_BLOCK_TOKENS, DecoderSpec, RopeStyle
-from sealhost.sandbox import SamplingParams, Vocabulary
+from sealhost.kernels.cpu.backend import CpuBackend
+from sealhost.sandbox import SamplingParams, Sandbox, Vocabulary
+from sealhost.signing import DirectoryTrust, verify
+from sealhost.signing.declaration import read_plugin
+from sealhost.signing.keys import public_key_of
+from sealhost.signing.pack import NO_TEMPLATE, pack
+from sealhost.signing.sign import sign_bundle
 
 VOCAB = 260
 END, SILENT = 256, 257
@@ -344,3 +355,28 @@ def twin():
         )
 
     return Twin
+
+
+@pytest.fixture(scope="session")
+def config() -> EngineConfig:
+    """Of the demo model."""
+    return EngineConfig(context=1024, max_sequences=8)
+
+
+@pytest.fixture(scope="session")
+def loaded(smollm2_gguf, config, tmp_path_factory):
+    """The demo model, packed, signed, verified and loaded, with its guests in the sandbox."""
+    root = tmp_path_factory.mktemp("bundle")
+    key = Ed25519PrivateKey.generate()
+    keys = root / "keys"
+    keys.mkdir()
+    (keys / "publisher.pub").write_bytes(public_key_of(key).to_pem())
+    shelf = Path(str(resources.files("sealhost.plugins")))
+    plugins = [read_plugin(shelf / one / "plugin.wasm") for one in ("tokenizers/bpe", "samplers/standard")]
+    bundle = root / "bundle"
+    pack(bundle, name="smollm2", version=1, model=smollm2_gguf, plugins=plugins, template=NO_TEMPLATE)
+    sign_bundle(bundle, key)
+    with ExitStack() as stack:
+        sandbox = stack.enter_context(Sandbox(cache_directory=root / "cache"))
+        verified = verify(bundle, DirectoryTrust(keys))
+        yield stack.enter_context(load(verified, sandbox, CpuBackend(), config))

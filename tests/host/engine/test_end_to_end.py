@@ -3,59 +3,29 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
-from importlib import resources
-from pathlib import Path
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sealhost.host.config import EngineConfig
 from sealhost.host.engine.loop import Engine
 from sealhost.host.engine.request import ChoiceGroup, GenerationRequest, TokenEvent
-from sealhost.host.weights.loader import load
-from sealhost.kernels.cpu.backend import CpuBackend
-from sealhost.sandbox import SamplingParams, Sandbox
-from sealhost.signing import DirectoryTrust, verify
-from sealhost.signing.declaration import read_plugin
-from sealhost.signing.keys import public_key_of
-from sealhost.signing.pack import NO_TEMPLATE, pack
-from sealhost.signing.sign import sign_bundle
+from sealhost.sandbox import SamplingParams
 
 pytestmark = pytest.mark.model
 
 PATIENCE = 120
 """Seconds after which a test gives up."""
 
-CONFIG = EngineConfig(context=1024, max_sequences=8)
 GREEDY = SamplingParams(temperature=0)
 CLEAR_LEAD = 0.3
 """Log-probability by which the likeliest must lead before it has to be found."""
 
 
 @pytest.fixture(scope="module")
-def loaded(smollm2_gguf, tmp_path_factory):
-    root = tmp_path_factory.mktemp("bundle")
-    key = Ed25519PrivateKey.generate()
-    keys = root / "keys"
-    keys.mkdir()
-    (keys / "publisher.pub").write_bytes(public_key_of(key).to_pem())
-    shelf = Path(str(resources.files("sealhost.plugins")))
-    plugins = [read_plugin(shelf / one / "plugin.wasm") for one in ("tokenizers/bpe", "samplers/standard")]
-    bundle = root / "bundle"
-    pack(bundle, name="smollm2", version=1, model=smollm2_gguf, plugins=plugins, template=NO_TEMPLATE)
-    sign_bundle(bundle, key)
-    with ExitStack() as stack:
-        sandbox = stack.enter_context(Sandbox(cache_directory=root / "cache"))
-        verified = verify(bundle, DirectoryTrust(keys))
-        yield stack.enter_context(load(verified, sandbox, CpuBackend(), CONFIG))
-
-
-@pytest.fixture(scope="module")
-def engine(loaded):
-    one = Engine(loaded, CONFIG)
+def engine(loaded, config):
+    one = Engine(loaded, config)
     one.start()
     with closing(one):
         yield one
@@ -84,10 +54,10 @@ def test_what_came_in_the_bundle_is_there(loaded):
     assert set(loaded.report.memory_bytes) == {"weights", "kv", "scratch"}
 
 
-def test_weights_and_pool_together_take_little_more_than_the_file(loaded, smollm2_gguf):
+def test_weights_and_pool_together_take_little_more_than_the_file(loaded, config, smollm2_gguf):
     held = loaded.report.memory_bytes
     assert held["weights"] + held["scratch"] <= 1.2 * smollm2_gguf.stat().st_size
-    assert held["kv"] <= CONFIG.kv_bytes
+    assert held["kv"] <= config.kv_bytes
 
 
 def test_prompts_encode_to_the_golden_ids_and_back(loaded, engine, smollm2_goldens):
@@ -161,10 +131,10 @@ def test_seeds_decide_and_differ(engine, twin, smollm2_goldens):
     assert first != other
 
 
-def test_preemption_changes_no_token(loaded, engine, twin, smollm2_goldens):
+def test_preemption_changes_no_token(loaded, config, engine, twin, smollm2_goldens):
     requests = [asked(str(n), golden["token_ids"], 28) for n, golden in enumerate(smollm2_goldens[:4])]
     expected = [client.tokens for client in generate(engine, twin, requests)]
-    small = Engine(replace(loaded, kv_blocks=6), CONFIG)
+    small = Engine(replace(loaded, kv_blocks=6), config)
     small.start()
     with closing(small):
         assert [client.tokens for client in generate(small, twin, requests)] == expected

@@ -28,13 +28,14 @@ def test_a_prompt_is_computed_once_and_its_whole_blocks_are_held_together(twin, 
     core = house.core()
     clients = added(twin, core, twin.group(PROMPT, 5, n=4))
     core.turn()
-    assert runs(house) == [[(0, 40)]]
+    assert runs(house) == [[(0, 32)]]
     core.turn()
-    assert runs(house)[1] == [(40, 1), (32, 8), (32, 8), (32, 8)]
+    assert runs(house)[1] == [(32, 8)] * 4
     assert core.pool.used == 2 + 4  # two whole blocks for all, one for each
     twin.drain(core)
     assert [client.tokens for client in clients] == [twin.answer(PROMPT, 5)] * 4
-    assert core.stats.prompt_tokens == 40 + 3 * 8
+    assert core.stats.prompt_tokens == 32 + 4 * 8
+    assert all(session.calls == [tuple(range(rows))] * 5 for session in house.sampler.sessions)
     twin.leaves_nothing(core, house)
 
 
@@ -44,10 +45,8 @@ def test_the_last_id_of_a_prompt_is_each_choices_own(twin, length, shared):
     prompt = PROMPT[:length]
     clients = twin.run(house, twin.group(prompt, 3, n=2))
     assert [client.tokens for client in clients] == [twin.answer(prompt, 3)] * 2
-    last = [(0, length), (0, length)] if shared == 0 else [(0, length), (shared, length - shared)]
-    assert [run for step in runs(house) for run in step if run[1] > 1 or run[0] < length] == [
-        run for run in last if run[1] > 1 or run[0] < length
-    ]
+    own = [(shared, length - shared)] * 2
+    assert [run for step in runs(house) for run in step if run[0] < length] == [(0, shared)] * (shared > 0) + own
 
 
 def test_a_long_prompt_is_waited_for_while_others_go_on(twin):
@@ -115,7 +114,7 @@ def test_a_preempted_choice_takes_the_blocks_over_again(twin):
     core._scheduler._preempt(core._sequences["g-1"])
     core.pool.check()
     core.turn()
-    assert runs(house)[-1] == [(43, 1), (32, 11)]
+    assert runs(house)[-1] == [(42, 1), (32, 11)]
     twin.drain(core)
     assert [client.tokens for client in clients] == [twin.answer(PROMPT, 9)] * 2
     twin.leaves_nothing(core, house)
