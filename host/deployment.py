@@ -24,6 +24,7 @@ import structlog
 
 from ..signing import verify as verify_bundle
 from .errors import UsageError
+from .memory import available_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -318,6 +319,7 @@ class Deployment:
         name = bundle.manifest.name
         with _weights_dropped_on_refusal(bundle):
             self._retire_previous(name)  # so that no more than two are loaded
+            _check_fits(bundle)
         opened = self._load(bundle, tell)
         try:
             tell("raising marks")
@@ -396,6 +398,14 @@ def _say(event: str, **facts: object) -> None:
 def _drop_weights(bundle: VerifiedBundle) -> None:
     if bundle.weights is not None:
         bundle.weights.close()
+
+
+def _check_fits(bundle: VerifiedBundle) -> None:
+    """Refuses what cannot fit beside what is served: the kernel would end the whole host for it."""
+    free, needed = available_bytes(), bundle.weights.size if bundle.weights is not None else 0
+    if free is not None and needed > free:
+        problem = f"expected {needed >> 20} MiB of memory beside what is served, got {free >> 20} MiB"
+        raise UsageError("memory", problem, "free some, or drain the host and start it with the other version")
 
 
 def _check_is_a_way_back(bundle: VerifiedBundle, current: Opened, expected: Earlier | None) -> None:
