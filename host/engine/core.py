@@ -213,7 +213,8 @@ class Core:
         if isinstance(answer, SealhostError):
             self._fail_guest(guest, answer)
         elif isinstance(answer, Prepared):
-            self._draw(guest, guest.asks)
+            asks, guest.asks = guest.asks, ()
+            self._draw(guest, asks)
         elif isinstance(answer, Drawn):
             for reply in answer.replies:
                 if not reply.sequence.done:

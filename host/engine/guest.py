@@ -84,14 +84,17 @@ class Guest:
     def leave(self, sequence: Sequence) -> None:
         """Ends a choice's part in it."""
         del self.members[sequence.slot]
+        sequence.guest = None  # clause 2.21: no cycle outlives a request
         self._ended.append(sequence.slot)
         if not self.busy:
             self.tidy()
 
     def tidy(self) -> None:
         """Closes the sandbox when nobody is left; no call is under way."""
-        session = self.session
-        if session is None or self.members:
+        if self.members:
+            return
+        self.asks, session = (), self.session
+        if session is None:
             return
         self.session = None
         try:

@@ -192,3 +192,4 @@ class GuestCalls:
             call.run()
             if call.late:
                 self._wake()
+            del call  # clause 2.21: who waits for the next one holds nothing of the last

@@ -5,6 +5,7 @@ Rules
 * Room is counted when a request arrives (clause 2.4): past max_sequences + max_waiting the answer is 429, not a longer
   queue.
 * Every request that was taken ends, also when the engine is closed or meets a fault of its own.
+* A closed engine holds on to nothing that its holder does not: no part of it refers back to it (clause 2.21).
 
 Example:
     engine = Engine(loaded, EngineConfig())
@@ -17,12 +18,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ..errors import InternalError, Refused
+from ..errors import InternalError
 from .admission import check
 from .core import Core
+from .inbox import Inbox, Submit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,15 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class _Submit(NamedTuple):
-    request: GenerationRequest
-    sink: Callable[[Event], None]
-
-
-class _Cancel(NamedTuple):
-    request_id: str
-
-
 class Engine:
     """One model's engine; `start` and `close` it once.
 
@@ -53,15 +45,11 @@ class Engine:
     """
 
     def __init__(self, loaded: LoadedModel, config: EngineConfig) -> None:
-        self._core = Core(loaded, config, wake=self._notify, ended=self._forget)
+        self._inbox = Inbox(config.max_sequences + config.max_waiting)
+        self._core = Core(loaded, config, wake=self._inbox.wake, ended=self._inbox.forget)
         self._vocab = loaded.spec.vocab
         self._samplers = loaded.samplers
-        self._room = config.max_sequences + config.max_waiting
-        self._changed = threading.Condition()
-        self._inbox: deque[_Submit | _Cancel] = deque()
-        self._live: set[str] = set()
-        self._closing = False
-        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread: threading.Thread | None = None
 
     @property
     def context(self) -> int:
@@ -75,14 +63,13 @@ class Engine:
 
     def start(self) -> None:
         """Starts the thread."""
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Ends all requests with an error and the thread with them; idempotent, returns when all is done."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        if self._thread.ident is not None:
+        self._inbox.close()
+        if self._thread is not None:
             self._thread.join()
 
     def submit(self, request: GenerationRequest, sink: Callable[[Event], None]) -> None:
@@ -92,41 +79,15 @@ class Engine:
             Refused: it can never run (400), the queue is full (429) or the engine is closing (503).
         """
         check(request, context=self.context, vocab=self._vocab, samplers=self._samplers)
-        with self._changed:
-            if self._closing:
-                raise Refused("expected a running engine, it is closing", "try again", status=503, type="server_error")
-            if request.id in self._live:
-                raise Refused("expected an id that is not in use", "choose another id", param="id")
-            if len(self._live) >= self._room:
-                raise Refused(
-                    f"expected at most {self._room} requests at a time, got one more",
-                    "try again later",
-                    status=429,
-                    type="rate_limit_error",
-                    reason="queue_full",
-                )
-            self._live.add(request.id)
-            self._inbox.append(_Submit(request, sink))
-            self._changed.notify()
+        self._inbox.submit(request, sink)
 
     def cancel(self, request_id: str) -> None:
         """Ends a request without a further event from the next step on; unknown or ended ids are ignored."""
-        with self._changed:
-            if request_id in self._live:
-                self._inbox.append(_Cancel(request_id))
-                self._changed.notify()
+        self._inbox.cancel(request_id)
 
     def stats(self) -> EngineStats:
         """A snapshot of the last turn."""
         return self._core.stats
-
-    def _notify(self) -> None:
-        with self._changed:
-            self._changed.notify()
-
-    def _forget(self, request_id: str) -> None:
-        with self._changed:
-            self._live.discard(request_id)
 
     def _run(self) -> None:
         worked = False
@@ -141,13 +102,9 @@ class Engine:
 
     def _receive(self, *, wait: bool) -> bool:
         """Takes over what came in; answers False when it is time to end."""
-        with self._changed:
-            if wait:
-                self._changed.wait_for(lambda: self._inbox or self._closing or self._core.has_news)
-            letters, self._inbox = self._inbox, deque()
-            closing = self._closing
+        letters, closing = self._inbox.take(until=(lambda: self._core.has_news) if wait else None)
         for letter in letters:
-            if isinstance(letter, _Submit):
+            if isinstance(letter, Submit):
                 self._core.add(letter.request, letter.sink)
             else:
                 self._core.cancel(letter.request_id)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import weakref
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -246,7 +249,7 @@ def test_a_sink_may_talk_to_the_engine(twin):
 
         def first(event):
             engine.cancel("first")
-            if not second.events and "second" not in engine._live:
+            if not second.events and "second" not in engine._inbox.live:
                 engine.submit(twin.request("second", [3], 4), second)
 
         engine.submit(twin.request("first", [1], 8), first)
@@ -259,3 +262,28 @@ def test_random_seeds_fill_their_64_bits():
     assert len(seeds) == 100
     assert all(0 <= one < 1 << 64 for one in seeds)
     assert max(seeds) > 1 << 60
+
+
+@pytest.mark.parametrize("tier", ["full", "mask"])
+@pytest.mark.parametrize("started", [True, False])
+def test_a_closed_engine_and_what_it_served_are_freed_without_the_garbage_collector(twin, tier, started):
+    house = twin.House(sampler=twin.Sampler(tier=tier, max_rows=2))
+    engine = Engine(house.loaded, EngineConfig())
+    client, sinks = twin.Client(), []
+    gc.collect()
+    gc.disable()
+    try:
+        if started:
+            engine.start()
+            for request in (*twin.group([1] * 20, 9, n=2), twin.request("b", [2], 9), twin.request("c", [3], 9000)):
+                sink = partial(client.__class__.__call__, twin.Client())
+                sinks.append(weakref.ref(sink))
+                engine.submit(request, sink)
+            engine.submit(twin.request("last", [4], 30), client)
+            assert client.ended.wait(PATIENCE)
+        engine.close()
+        freed = weakref.ref(engine), weakref.ref(engine._core), *sinks
+        engine = sink = None
+        assert [one() for one in freed] == [None] * len(freed)
+    finally:
+        gc.enable()
