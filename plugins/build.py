@@ -74,6 +74,7 @@ class Guest:
 GUESTS = (
     Guest("tokenizers/bpe", 96 * MIB, shared="tokenizers/common"),
     Guest("tokenizers/spm", 64 * MIB, shared="tokenizers/common"),
+    Guest("tokenizers/unigram", 96 * MIB, shared="tokenizers/common"),
     Guest("samplers/standard", 32 * MIB),
 )
 

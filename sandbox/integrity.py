@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .vocabulary import Vocabulary
 
 _BLANK = "\u2581".encode()
-_BLANK_MODELS = frozenset({"llama", "gemma4"})
+_UNIGRAM = "t5"
+_BLANK_MODELS = frozenset({"llama", "gemma4", _UNIGRAM})
 """Tokenizer models that spell a space as U+2581, so that nothing tells the two apart."""
 
 _NEVER_FROM_TEXT = np.array([TokenType.UNKNOWN, TokenType.CONTROL, TokenType.UNUSED], dtype=np.uint8)
@@ -77,6 +78,8 @@ def _bodies(vocabulary: Vocabulary, ids: NDArray[np.uint32], *, add_special: boo
 def _check_body(
     vocabulary: Vocabulary, text: bytes, ids: NDArray[np.uint32], *, parse_special: bool, dropped: bytes
 ) -> str | None:
+    if vocabulary.model == _UNIGRAM:
+        ids, text = _without_unknown(vocabulary, text, ids, parse_special=parse_special)
     if not parse_special:
         forbidden = np.isin(vocabulary.types[ids], _NEVER_FROM_TEXT)
         if forbidden.any():
@@ -92,3 +95,13 @@ def _check_body(
         return None
     at = next((i for i, (a, b) in enumerate(zip(spelled, text, strict=False)) if a != b), min(len(spelled), len(text)))
     return f"expected ids that spell the text, got other bytes from byte {at} on"
+
+
+def _without_unknown(
+    vocabulary: Vocabulary, text: bytes, ids: NDArray[np.uint32], *, parse_special: bool
+) -> tuple[NDArray[np.uint32], bytes]:
+    """Clause 7.3: in Unigram vocabularies the unknown token stands for bytes that may be left out as well."""
+    if vocabulary.unknown < 0:
+        return ids, text
+    spelled = vocabulary.token_bytes[vocabulary.unknown]
+    return ids[ids != vocabulary.unknown], text.replace(spelled, b"") if parse_special and spelled else text

@@ -82,12 +82,11 @@ class TokenizerPlugin:
                 no place left.
             SandboxError: When the text is too long or holds lone surrogates.
         """
+        if normalize := self._vocabulary.normalize:
+            self._must_fit(len(text))  # characters, of which there are no more than bytes: it gets nothing longer
+            text = normalize(text)
         raw = _utf8(text)
-        if len(raw) > self._layout.input_capacity:
-            problem = f"expected at most {self._layout.input_capacity} bytes of text, got {len(raw)}"
-            raise SandboxError(
-                f"plugin {self.name}", problem, "send less text, or use a tokenizer with a larger input area"
-            )
+        self._must_fit(len(raw))
         flags = add_special * abi.EncodeFlag.ADD_SPECIAL | parse_special * abi.EncodeFlag.PARSE_SPECIAL
         with closing(self._record.admit()) as ticket:
             try:
@@ -100,6 +99,14 @@ class TokenizerPlugin:
             ticket.prove()
         found: list[int] = ids.tolist()
         return found
+
+    def _must_fit(self, size: int) -> None:
+        capacity = self._layout.input_capacity
+        if size > capacity:
+            problem = f"expected at most {capacity} bytes of text, got {size}"
+            raise SandboxError(
+                f"plugin {self.name}", problem, "send less text, or use a tokenizer with a larger input area"
+            )
 
     def _check(self, raw: bytes, ids: NDArray[np.uint32], *, add_special: bool, parse_special: bool) -> None:
         check = partial(

@@ -16,7 +16,7 @@ from . import abi
 from .errors import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,6 +39,7 @@ class Vocabulary:
         add_eos: Whether `add_special` puts EOS last.
         add_space_prefix: Whether a space is put before the text.
         token_bytes: The host's trusted bytes of each id; of control tokens their text.
+        normalize: What the model does to a text before it is encoded, in trusted code; None: nothing.
 
     Raises:
         SandboxError: When the columns' lengths differ or an id is out of range.
@@ -57,6 +58,7 @@ class Vocabulary:
     add_eos: bool
     add_space_prefix: bool
     token_bytes: tuple[bytes, ...]
+    normalize: Callable[[str], str] | None = None
 
     def __post_init__(self) -> None:
         count = len(self.texts)

@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..errors import WeightsError
-from . import fields
+from . import charsmap, fields
+from .charsmap import Charsmap
 from .gguf_types import ValueType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from ...sandbox import Vocabulary
@@ -39,6 +42,7 @@ class Family(NamedTuple):
         eos: Token id, -1: none.
         unknown: Token id, -1: none.
         add_bos: Whether a prompt begins with BOS.
+        add_eos: Whether a prompt ends with EOS.
         add_space_prefix: Whether a space stands before the text.
     """
 
@@ -49,6 +53,7 @@ class Family(NamedTuple):
     eos: int = -1
     unknown: int = -1
     add_bos: bool = False
+    add_eos: bool = False
     add_space_prefix: bool = False
 
 
@@ -56,10 +61,11 @@ FAMILIES = {
     "gpt2": Family(pre=None, blanks=False, merges=True),
     "gemma4": Family(pre="gemma4", blanks=True, merges=True, add_bos=True),
     "llama": Family("default", blanks=True, merges=False, bos=1, eos=2, unknown=0, add_bos=True, add_space_prefix=True),
+    "t5": Family("default", blanks=True, merges=False, eos=1, unknown=2, add_eos=True),
 }
 """Tokenizer models whose ids the host can spell."""
 
-REFERENCE_GUESTS = {"gpt2": "bpe", "gemma4": "bpe", "llama": "spm"}
+REFERENCE_GUESTS = {"gpt2": "bpe", "gemma4": "bpe", "llama": "spm", "t5": "unigram"}
 """The reference plugin that encodes for each tokenizer model."""
 
 MAX_TOKENS = 1 << 20
@@ -136,9 +142,10 @@ def vocabulary(file: GgufFile) -> Vocabulary:
         eos=_token_id(file, "eos", count, family.eos),
         unknown=_token_id(file, "unknown", count, family.unknown),
         add_bos=fields.boolean(file, _PREFIX + "add_bos_token", default=add_bos),
-        add_eos=fields.boolean(file, _PREFIX + "add_eos_token", default=False),
+        add_eos=fields.boolean(file, _PREFIX + "add_eos_token", default=family.add_eos),
         add_space_prefix=fields.boolean(file, _PREFIX + "add_space_prefix", default=family.add_space_prefix),
         token_bytes=_with_blanks(texts, types) if family.blanks else _byte_level(texts, types),
+        normalize=_normalizer(file) if model == "t5" else None,
     )
 
 
@@ -148,6 +155,17 @@ def end_ids(file: GgufFile, words: Vocabulary) -> frozenset[int]:
     control = np.flatnonzero(words.types == CONTROL).tolist()
     spelled = {index for index in control if words.texts[index] in END_NAMES}
     return frozenset((named | spelled) - {-1})
+
+
+def _normalizer(file: GgufFile) -> Callable[[str], str] | None:
+    """What a Unigram model does to a text before it is encoded; None: nothing."""
+    blob = file.metadata.get(charsmap.KEY)
+    if blob is not None and not (isinstance(blob, np.ndarray) and blob.dtype.itemsize == 1 and blob.dtype != np.bool_):
+        raise WeightsError(charsmap.KEY, f"expected an array of UINT8, got {fields.describe(file, charsmap.KEY)}")
+    replace = Charsmap(blob.tobytes()).normalize if blob is not None and blob.size else str
+    if not fields.boolean(file, _PREFIX + "remove_extra_whitespaces", default=False):
+        return replace
+    return lambda text: " ".join(filter(None, replace(text).split(" ")))
 
 
 def _types(file: GgufFile, count: int) -> NDArray[np.uint8]:

@@ -22,7 +22,7 @@ def build_script():
     return runpy.run_path(str(sealhost.plugins.PLUGINS / "build.py"), run_name="build")
 
 
-@pytest.mark.parametrize("folder", ["tokenizers/bpe", "tokenizers/spm", "samplers/standard"])
+@pytest.mark.parametrize("folder", ["tokenizers/bpe", "tokenizers/spm", "tokenizers/unigram", "samplers/standard"])
 def test_rebuilding_gives_the_committed_bytes(build_script, tmp_path, folder):
     guest = next(guest for guest in build_script["GUESTS"] if guest.folder == folder)
     rebuilt = build_script["build"](guest, tmp_path)
@@ -44,7 +44,9 @@ def test_every_reference_plugin_is_one_that_the_script_builds(build_script):
     assert folders == {guest.folder for guest in build_script["GUESTS"]}
 
 
-@pytest.mark.parametrize(("role", "name"), [("tokenizer", "bpe"), ("tokenizer", "spm"), ("sampler", "standard")])
+@pytest.mark.parametrize(
+    ("role", "name"), [("tokenizer", "bpe"), ("tokenizer", "spm"), ("tokenizer", "unigram"), ("sampler", "standard")]
+)
 def test_a_reference_plugin_is_a_module_and_its_facts(role, name):
     import tomllib
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +13,7 @@ from sentencepiece_reference import BLANK, FIRST_BYTE, Reference, columns, rando
 
 from sealhost.host.weights.vocabulary import FAMILIES, REFERENCE_GUESTS
 from sealhost.plugins import reference_plugin, reference_plugins
-from sealhost.sandbox import Sandbox, Vocabulary
+from sealhost.sandbox import Sandbox, SandboxError, Vocabulary
 from sealhost.signing.declaration import read_plugin
 
 
@@ -88,3 +88,33 @@ def test_gemma_4_merges_characters_by_rank_and_keeps_runs_of_line_feeds(tokenize
     assert encode("a字") == [ids["a"], *(FIRST_BYTE + byte for byte in "字".encode())]
     for text in texts(200, 12):
         assert b"".join(words.token_bytes[one] for one in encode(text)) == text.encode().replace(BLANK.encode(), b" ")
+
+
+def test_a_unigram_vocabulary_normalises_and_has_an_unknown_token(tokenizer_sandbox):
+    pieces = {BLANK: -2.0, "a": -3.0, "b": -3.5, f"{BLANK}ab": -4.0, "<": -5.0}
+    made = columns(pieces, bits=4)
+    kept = [one for one in range(len(made.texts)) if not FIRST_BYTE <= one < FIRST_BYTE + 256]
+    words = replace(vocabulary(made, "t5"), normalize=lambda text: " ".join(filter(None, text.lower().split(" "))))
+    words = replace(
+        words,
+        pre="default",
+        texts=tuple(words.texts[one] for one in kept),
+        token_bytes=tuple(words.token_bytes[one] for one in kept),
+        types=words.types[kept],
+        scores=words.scores[kept],
+    )
+    tokenizer = tokenizer_sandbox.load_tokenizer(reference_guest("unigram"), words)
+    blank, a, b, word, less = range(3, 8)
+
+    def encode(text: str, *, parse_special: bool = False) -> list[int]:
+        return tokenizer.encode(text, add_special=False, parse_special=parse_special)
+
+    assert encode("  AB   ab ") == [word, word]
+    assert encode("a\u5b57\u5b57b") == [blank, a, 0, b]
+    assert encode("<unk>a", parse_special=True) == [0, a]
+    assert encode("<unk>a") == [blank, less, 0, a]
+    for text in texts(300, 13):
+        encode(text)
+        encode(text, parse_special=True)
+    with pytest.raises(SandboxError, match="at most 1048576 bytes"):
+        encode(" " * (2 << 20))  # though nothing would be left of it

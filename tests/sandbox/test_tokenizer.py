@@ -218,6 +218,13 @@ ANSWERS = {
     "too many bytes": (b"ab", ids(97, 98, 99), False, False, {}, False),
     "a space for U+2581 in SentencePiece": (b"a\xe2\x96\x81b", ids(97, 32, 98), False, False, {"model": "llama"}, True),
     "U+2581 left out in SentencePiece": (b"a\xe2\x96\x81b", ids(97, 98), False, False, {"model": "llama"}, False),
+    "the unknown token in Unigram": (b"ab", ids(97, 258, 98), False, False, {"model": "t5"}, True),
+    "the unknown token for a byte that has one": (b"ab", ids(97, 258), False, False, {"model": "t5"}, False),
+    "the unknown token in Unigram, spelled": (b"a<unk>b", ids(97, 258, 98), False, True, {"model": "t5"}, True),
+    "the unknown token in Unigram, spelled, not parsed": (b"a<unk>", ids(97, 258), False, False, {"model": "t5"}, False),
+    "control in Unigram": (b"a", ids(97, EOS), False, False, {"model": "t5"}, False),
+    "a vocabulary without the unknown token": (b"a", ids(97), False, False, {"model": "t5", "unknown": -1}, True),
+    "the unknown token elsewhere": (b"ab", ids(97, 258, 98), False, False, {}, False),
     "a space for U+2581 elsewhere": (b"a\xe2\x96\x81b", ids(97, 32, 98), False, False, {}, False),
 }  # fmt: skip
 

@@ -15,9 +15,11 @@ static int32_t read_flags(struct section section, uint32_t tokens) {
     uint32_t bits = load_u32(section.at);
     vocabulary.bos = load_i32(section.at + 4);
     vocabulary.eos = load_i32(section.at + 8);
-    if (vocabulary.bos < -1 || vocabulary.eos < -1 || vocabulary.bos >= (int32_t)tokens ||
-        vocabulary.eos >= (int32_t)tokens)
-        return fail(SEALHOST_ERROR_INPUT, "vocabulary stream: the id of BOS or EOS is not in the vocabulary");
+    vocabulary.unknown = load_i32(section.at + 12);
+    int32_t ids[] = {vocabulary.bos, vocabulary.eos, vocabulary.unknown};
+    for (uint32_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if (ids[i] < -1 || ids[i] >= (int32_t)tokens)
+            return fail(SEALHOST_ERROR_INPUT, "vocabulary stream: the id of BOS, EOS or unknown is not in the vocabulary");
     vocabulary.add_bos = (bits & SEALHOST_VOCAB_ADD_BOS) && vocabulary.bos >= 0;
     vocabulary.add_eos = (bits & SEALHOST_VOCAB_ADD_EOS) && vocabulary.eos >= 0;
     vocabulary.add_space_prefix = (bits & SEALHOST_VOCAB_ADD_SPACE_PREFIX) != 0;

@@ -16,7 +16,7 @@ struct vocabulary {
     struct tokens tokens;
     enum spelling spelling;
     int add_bos, add_eos, add_space_prefix;
-    int32_t bos, eos; /* -1: none */
+    int32_t bos, eos, unknown; /* -1: none */
 };
 
 extern struct vocabulary vocabulary;

@@ -194,3 +194,38 @@ def tiny_llama() -> Callable[..., GgufPlan]:
         return GgufPlan(_set(metadata, changes or {}), tensors)
 
     return build
+
+
+def charsmap_blob(rules: dict[str, str]) -> bytes:
+    """A double array, built in the plainest way: each node's children go where they all are free."""
+    texts, offsets = b"", {}
+    for text in dict.fromkeys(rules.values()):
+        offsets[text] = len(texts)
+        texts += text.encode() + b"\0"
+    keys = {key.encode(): offsets[text] for key, text in rules.items()}
+    units: dict[int, int] = {0: 0}
+    bases: set[int] = set()
+
+    def place(prefix: bytes, at: int) -> None:
+        below = sorted({key[len(prefix)] for key in keys if key.startswith(prefix) and len(key) > len(prefix)})
+        wanted = [*below, *([0] if prefix in keys else [])]
+        free = (base for base in range(1, 1 << 20) if base not in bases)
+        base = next(base for base in free if all(base ^ one not in units for one in wanted))
+        bases.add(base)
+        units[at] |= (at ^ base if prefix else base) << 10 | (prefix in keys) << 8
+        for one in wanted:
+            units[base ^ one] = one
+        if prefix in keys:
+            units[base] = 1 << 31 | keys[prefix]
+        for one in below:
+            place(prefix + bytes([one]), base ^ one)
+
+    place(b"", 0)
+    packed = struct.pack(f"<{max(units) + 1}I", *(units.get(one, 0) for one in range(max(units) + 1)))
+    return struct.pack("<I", len(packed)) + packed + texts
+
+
+@pytest.fixture(scope="session")
+def blob_of():
+    """Makes the blob of a normaliser from what becomes what."""
+    return charsmap_blob

@@ -11,7 +11,7 @@ from sealhost.host.errors import WeightsError
 from sealhost.host.weights.gguf import GgufFile
 from sealhost.host.weights.vocabulary import byte_alphabet, end_ids, vocabulary
 
-U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+U8, U32, I32, F32, BOOL, STRING, ARRAY = 0, 4, 5, 6, 7, 8, 9
 KEY = "tokenizer.ggml."
 
 
@@ -66,7 +66,7 @@ def test_an_answer_ends_with_eos_named_ids_and_control_tokens_known_by_name(tiny
     ("changes", "key", "words"),
     [
         ({"model": None}, "model", "missing"),
-        ({"model": (STRING, "bert")}, "model", "gpt2, gemma4, llama; got bert"),
+        ({"model": (STRING, "bert")}, "model", "gpt2, gemma4, llama, t5; got bert"),
         ({"model": (U32, 1)}, "model", "expected a string, got a UINT32"),
         ({"pre": None}, "pre", "missing"),
         ({"tokens": None}, "tokens", "missing"),
@@ -152,13 +152,33 @@ def test_gemma_4_merges_by_rank_over_the_same_spelling(tiny_llama):
         words_of(spm_plan(tiny_llama, "gemma4"))
 
 
+def test_a_unigram_file_ends_with_eos_and_brings_its_normaliser(tiny_llama, blob_of):
+    _, words = words_of(spm_plan(tiny_llama, "t5"))
+    assert (words.bos, words.eos, words.unknown) == (-1, 1, 2)
+    assert (words.add_bos, words.add_eos, words.add_space_prefix) == (False, True, False)
+    assert words.normalize(" A  b ") == " A  b "
+    assert words_of(spm_plan(tiny_llama))[1].normalize is None
+    keys = {
+        "remove_extra_whitespaces": (BOOL, 1),
+        "precompiled_charsmap": (ARRAY, (U8, list(blob_of({"A": "a", "\t": " "})))),
+    }
+    _, words = words_of(spm_plan(tiny_llama, "t5", **keys))
+    assert words.normalize(" A\t  b ") == "a b"
+    with pytest.raises(WeightsError, match="precompiled_charsmap"):
+        words_of(spm_plan(tiny_llama, "t5", precompiled_charsmap=(ARRAY, (U32, [1, 2, 3]))))
+    with pytest.raises(WeightsError, match="precompiled_charsmap"):
+        words_of(spm_plan(tiny_llama, "t5", precompiled_charsmap=(STRING, "abc")))
+
+
 def test_default_ids_that_a_small_vocabulary_lacks_are_none(tiny_llama):
     plan = spm_plan(tiny_llama, tokens=(ARRAY, (STRING, [b"a", b"b"])), token_type=None, scores=None)
     _, words = words_of(plan)
     assert (words.bos, words.eos, words.unknown) == (1, -1, 0)
 
 
-@pytest.mark.parametrize(("plan", "guest"), [("gpt2", "bpe"), ("gemma4", "bpe"), ("llama", "spm"), ("bert", "bpe")])
+@pytest.mark.parametrize(
+    ("plan", "guest"), [("gpt2", "bpe"), ("gemma4", "bpe"), ("llama", "spm"), ("t5", "unigram"), ("bert", "bpe")]
+)
 def test_pack_takes_the_reference_tokenizer_for_the_files_model(tiny_llama, tmp_path, plan, guest):
     from sealhost.host.cli.packing import facts_of
 
