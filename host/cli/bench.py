@@ -1,10 +1,8 @@
 """`bench`: prefill and decode tokens/s of a bundle, over the whole path from the scheduler to the detokenizer.
 
 Rules (clause 6.7 of host/README.md)
-* Prompts are random ids, new ones for each repeat, so that nothing computed before can help.
+* Kinds of work take turns, so that a slow minute of the machine does not fall on one of them alone.
 * A figure is the median of the repeats; its spread is (largest - smallest) / median.
-* Prefill: ids of the prompt / seconds from handing it over to its first token. Decode: tokens after the first / seconds
-  from the first to the last, one sequence, greedy, end tokens ignored.
 """
 
 from __future__ import annotations
@@ -14,38 +12,43 @@ import random
 import resource
 import statistics
 import sys
-import time
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
+from ...kernels.backend import KV_BLOCK_TOKENS
 from ..errors import UsageError
+from .bench_plot import check_plot
+from .bench_plot import plot as write_plot
+from .bench_workloads import SHORT_PROMPT, Crowd, Decode, Prefill, seconds_to_tokens
 from .opening import opened_bundle
 from .options import DEFAULTS, EngineOptions, Json, Keys, StateFolder
 from .terminal import note, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ..app import Host, Opened
     from ..serving.served import ServedModel
+    from .bench_workloads import Workload
 
 PREFILL_LENGTHS = (32, 128, 512, 2048)
 """Prompt lengths, ids; 512 is what other tools report."""
 
+DEPTHS, BATCHES = (512, 2048, 4096), (1, 2, 4, 8, 16, 32)
+"""What `--sweep` measures besides: ids in the context, sequences at a time."""
+
 DECODE_TOKENS = 128
 """Tokens of a decode measurement, as in other tools."""
-
-DECODE_PROMPT = 16
-"""Ids before it."""
 
 MAX_REPEATS = 1000
 """More repeats than anyone has time for."""
 
 _LINUX_STATUS = Path("/proc/self/status")
 _BYTES_OF_MAXRSS = 1 if sys.platform == "darwin" else 1024
+
+Numbers = Annotated[list[int] | None, Parameter(negative="")]
 
 
 class Figure(NamedTuple):
@@ -61,8 +64,12 @@ def bench(  # noqa: PLR0913 — one parameter for each option of the command lin
     *,
     json: Json = False,
     repeats: int = 5,
-    prompt_tokens: Annotated[list[int] | None, Parameter(negative="")] = None,
+    prompt_tokens: Numbers = None,
     decode_tokens: int = DECODE_TOKENS,
+    depth: Numbers = None,
+    batch: Numbers = None,
+    sweep: Annotated[bool, Parameter(negative="")] = False,
+    plot: Path | None = None,
     keys: Keys = None,
     state: StateFolder = None,
     engine: EngineOptions = DEFAULTS,
@@ -75,6 +82,10 @@ def bench(  # noqa: PLR0913 — one parameter for each option of the command lin
         repeats: Measurements of each kind; their median counts.
         prompt_tokens: A prompt length to measure prefill with, besides 512. [default: 32, 128 and 2048]
         decode_tokens: Tokens of a decode measurement.
+        depth: Ids in the context to measure decode after, besides 16; may be given several times.
+        batch: Sequences to measure decoding together; may be given several times.
+        sweep: Measure depths of 512 to 4096 and batches of 1 to 32, as far as the context and the options allow.
+        plot: Draw the sweep's curves to this .png or .svg file (needs matplotlib).
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions; without it your own.
         engine: How the model runs.
@@ -83,58 +94,76 @@ def bench(  # noqa: PLR0913 — one parameter for each option of the command lin
         raise UsageError("--repeats", f"expected 1 to {MAX_REPEATS}, got {repeats}", "choose another number")
     if decode_tokens < 2:
         raise UsageError("--decode-tokens", f"expected at least 2, got {decode_tokens}", "choose a larger number")
+    for option, numbers in (("--prompt-tokens", prompt_tokens), ("--depth", depth)):
+        if min(numbers or (1,)) < 1:
+            raise UsageError(option, f"expected at least 1, got {min(numbers or ())}", "choose another number")
+    for size in batch or ():
+        if not 1 <= size <= engine.max_sequences:
+            problem = f"expected 1 to {engine.max_sequences}, got {size}"
+            raise UsageError("--batch", problem, "choose another number or raise --max-sequences")
+    if plot is not None:
+        check_plot(plot)
+    asked = _Asked(prompt_tokens, decode_tokens, depth or (), batch or (), sweep or plot is not None)
     with opened_bundle(bundle, keys, state, engine) as (host, opened):
-        lengths = _lengths(prompt_tokens, opened.served, decode_tokens)
-        prefill, decode = _measure(opened.served, lengths, decode_tokens, repeats)
-        facts = _facts(host, opened, prefill, decode, repeats)
+        workloads = _workloads(asked, opened.served, engine.max_sequences)
+        facts = _facts(host, opened, _measure(opened.served, workloads, repeats), repeats)
+    if plot is not None:
+        write_plot(facts, plot)
     if json:
         print(json_format.dumps(facts))
     else:
         _print_table(facts)
 
 
-def _lengths(asked: Sequence[int] | None, model: ServedModel, decode_tokens: int) -> list[int]:
-    for length in asked or ():
-        if not 1 <= length < model.context:
-            problem = f"expected 1 to {model.context - 1}, got {length}"
-            raise UsageError("--prompt-tokens", problem, "choose another length or raise --context")
-    if DECODE_PROMPT + decode_tokens > model.context:
-        problem = f"expected at most {model.context - DECODE_PROMPT}, got {decode_tokens}"
-        raise UsageError("--decode-tokens", problem, "choose fewer or raise --context")
-    return sorted(length for length in {512, *(asked or PREFILL_LENGTHS)} if length < model.context)
+class _Asked(NamedTuple):
+    """The options that say what is measured."""
+
+    prompts: Sequence[int] | None
+    tokens: int
+    depths: Sequence[int]
+    batches: Sequence[int]
+    sweep: bool
 
 
-def _measure(
-    model: ServedModel, lengths: Sequence[int], decode_tokens: int, repeats: int
-) -> tuple[dict[int, Figure], Figure]:
-    """Kinds take turns, so that a slow minute of the machine does not fall on one of them alone."""
+def _workloads(asked: _Asked, model: ServedModel, max_sequences: int) -> list[Workload]:
+    """What was asked for, and of the defaults what fits.
+
+    Raises:
+        UsageError: something that was asked for does not fit the context or the KV pool.
+    """
+    room = model.engine.stats().kv_total_blocks * KV_BLOCK_TOKENS
+    wanted: list[tuple[str, Workload]] = [("--prompt-tokens", Prefill(length)) for length in asked.prompts or ()]
+    wanted.append(("--decode-tokens", Decode(SHORT_PROMPT, asked.tokens)))
+    wanted += [("--depth", Decode(depth, asked.tokens)) for depth in asked.depths]
+    wanted += [("--batch", Crowd(size, asked.tokens)) for size in asked.batches]
+    for option, one in wanted:
+        if one.ids > model.context:
+            problem = f"expected a sequence of at most {model.context} ids, got {one.ids}"
+            raise UsageError(option, problem, "choose another number or raise --context")
+        if isinstance(one, Crowd) and one.sequences * one.ids > room:
+            problem = f"expected at most {room} ids in the KV pool, got {one.sequences * one.ids}"
+            raise UsageError(option, problem, "choose another number or raise --kv-mib")
+    usual: list[Workload] = [Prefill(length) for length in ((512,) if asked.prompts else PREFILL_LENGTHS)]
+    if asked.sweep:
+        usual += [Decode(depth, asked.tokens) for depth in DEPTHS]
+        sizes = [size for size in BATCHES if size <= max_sequences]
+        usual += [Crowd(size, asked.tokens) for size in sizes if size * (SHORT_PROMPT + asked.tokens) <= room]
+    fitting = [one for one in usual if one.ids <= model.context]
+    order = [Prefill, Decode, Crowd]
+    return sorted({*fitting, *(one for _, one in wanted)}, key=lambda one: (order.index(type(one)), one))
+
+
+def _measure(model: ServedModel, workloads: Sequence[Workload], repeats: int) -> dict[str, Figure]:
     numbers = random.Random(model.digest)  # noqa: S311 — prompts, no secrets
-    _seconds_to_tokens(model, numbers, max(lengths, default=1), 2)  # touches every page once
-    prefill: dict[int, list[float]] = {length: [] for length in lengths}
-    decode: list[float] = []
+    longest = max(one.ids for one in workloads)
+    seconds_to_tokens(model, numbers, prompt=longest - 1, tokens=1)  # touches every page once
+    rates: dict[str, list[float]] = {one.name: [] for one in workloads}
     for number in range(repeats):
         if watched():
             note(f"measuring {number + 1} of {repeats}")
-        for length in lengths:
-            times = _seconds_to_tokens(model, numbers, length, 1)
-            prefill[length].append(length / times[0])
-        times = _seconds_to_tokens(model, numbers, DECODE_PROMPT, decode_tokens)
-        decode.append((len(times) - 1) / (times[-1] - times[0]))
-    return {length: _figure(values) for length, values in prefill.items()}, _figure(decode)
-
-
-def _seconds_to_tokens(model: ServedModel, numbers: random.Random, prompt: int, tokens: int) -> list[float]:
-    """Seconds from handing a prompt over to each of its tokens."""
-    from ...sandbox import SamplingParams  # noqa: PLC0415 — brings wasmtime (clause 6.5)
-    from ..engine.request import GenerationRequest, TokenEvent  # noqa: PLC0415
-    from ..serving.direct import answer  # noqa: PLC0415
-
-    ids = tuple(numbers.randrange(model.vocab_size) for _ in range(prompt))
-    params = SamplingParams(temperature=0.0)
-    request = GenerationRequest(id=uuid.uuid4().hex, prompt_ids=ids, max_tokens=tokens, params=params)
-    clock: Callable[[], float] = time.perf_counter
-    began = clock()
-    return [clock() - began for event in answer(model.engine, request) if isinstance(event, TokenEvent)]
+        for one in workloads:
+            rates[one.name].append(one.run(model, numbers))
+    return {name: _figure(values) for name, values in rates.items()}
 
 
 def _figure(values: Sequence[float]) -> Figure:
@@ -142,13 +171,11 @@ def _figure(values: Sequence[float]) -> Figure:
     return Figure(median, (max(values) - min(values)) / median)
 
 
-def _facts(host: Host, opened: Opened, prefill: dict[int, Figure], decode: Figure, repeats: int) -> dict[str, Any]:
+def _facts(host: Host, opened: Opened, figures: dict[str, Figure], repeats: int) -> dict[str, Any]:
     facts: dict[str, Any] = {"model": opened.served.name, "digest": opened.served.digest}
     facts |= {"backend": host.backend.name, "threads": host.config.backend_threads, "repeats": repeats}
-    for length, figure in prefill.items():
-        facts[f"prefill_{length}_tok_s"] = round(figure.median, 2)
-        facts[f"prefill_{length}_spread"] = round(figure.spread, 4)
-    facts |= {"decode_tok_s": round(decode.median, 2), "decode_spread": round(decode.spread, 4)}
+    for name, figure in figures.items():
+        facts |= {f"{name}_tok_s": round(figure.median, 2), f"{name}_spread": round(figure.spread, 4)}
     facts |= {"verify_s": round(opened.verify_s, 4), "load_s": round(opened.load_s, 4)}
     facts |= {"first_token_s": round(opened.first_token_s, 4)}
     facts["peak_rss_bytes"] = peak_rss_bytes()

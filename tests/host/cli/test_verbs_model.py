@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,37 @@ def test_bench_prints_one_object_with_the_agreed_fields(
     assert fields | {"load_s", "first_token_s", "verify_s", "decode_spread"} <= set(facts)
     assert all(facts[name] > 0 for name in fields - {"backend"})
     assert facts["backend"].startswith("cpu-")
+
+
+def test_bench_sweeps_depths_and_batches_and_draws_them(
+    bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    root, keys = bundle_arguments
+    picture = tmp_path / "speed.svg"
+    options = ["--repeats", "1", "--decode-tokens", "4", "--context", "600", "--max-sequences", "4"]
+    assert run(["bench", root, *keys, *options, "--depth", "32", "--batch", "3", "--plot", str(picture), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    speeds = {name.removesuffix("_tok_s") for name in facts if name.endswith("_tok_s")}
+    decodes = {"decode", "decode_depth_32", "decode_depth_512"}
+    assert speeds == {"prefill_32", "prefill_128", "prefill_512", *decodes, *(f"batch_{size}" for size in (1, 2, 3, 4))}
+    assert all(facts[f"{name}_tok_s"] > 0 for name in speeds)
+    assert "sequences that decode together" in picture.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--depth", "590"], "--depth"),
+        (["--batch", "8", "--kv-mib", "16"], "--batch"),
+        (["--decode-tokens", "600"], "600"),
+    ],
+)
+def test_bench_says_what_does_not_fit(
+    bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str], options: list[str], named: str
+) -> None:
+    root, keys = bundle_arguments
+    assert run(["bench", root, *keys, "--context", "600", *options]) == 2
+    assert re.search(rf"E_USAGE .*{named}", capsys.readouterr().err)
 
 
 def test_the_demo_shows_what_it_trusted_uses_its_bundle_again_and_repairs_it(
