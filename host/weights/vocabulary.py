@@ -79,7 +79,7 @@ MAX_TYPE = 6
 SILENT_TYPES = (UNKNOWN, CONTROL)
 """Types that have no text in an answer."""
 
-PRE_WITH_BOS = frozenset({"llama-bpe", "llama3", "llama-v3", "tekken"})
+PRE_WITH_BOS = frozenset({"llama-bpe", "llama3", "llama-v3", "falcon3", "tekken"})
 """Split rules whose models begin with BOS when the file does not say; as llama.cpp decides."""
 
 END_NAMES = frozenset(

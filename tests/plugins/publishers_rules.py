@@ -48,6 +48,7 @@ STEPS = {
     # `Digits` in the files; the library's follows the Unicode of its Rust compiler, 13 numbers ahead of its regex engine
     "smollm": [split(r"\p{N}"), ALPHABET_AFTER_GPT2],
     "llama-bpe": [split(CL100K), ALPHABET],
+    "dbrx": [split(CL100K), ALPHABET],
     "qwen2": [split(CL100K.replace("{1,3}", "")), ALPHABET],
     "qwen35": [split(QWEN35), ALPHABET],
     "tekken": [split(TEKKEN), ALPHABET],
@@ -69,9 +70,10 @@ STEPS = {
 
 ALIKE = {
     "gpt-2": ("gpt-neox", "mpt", "olmo", "phi-2"),
-    "smollm": ("starcoder", "refact", "command-r"),
-    "llama-bpe": ("llama3", "llama-v3"),
-    "qwen2": ("deepseek-r1-qwen",),
+    "smollm": ("starcoder", "refact", "command-r", "codeshell", "minerva-7b"),
+    "llama-bpe": ("llama3", "llama-v3", "falcon3", "glm4"),
+    "dbrx": ("smaug-bpe", "chatglm-bpe"),
+    "qwen2": ("deepseek-r1-qwen", "stablelm2", "megrez"),
     "gpt-4o": ("llama4",),
 }
 """Names that mean the same rule."""

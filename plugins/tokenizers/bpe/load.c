@@ -17,8 +17,8 @@ int32_t guest_accept(const struct source *source, enum spelling *spelling) {
     if (!rule || (rule->steps[1].kind == STEP_WORDS) != gemma) /* gemma4's pieces go with its spelling */
         return fail_unsupported(
             "tokenizer.ggml.pre",
-            "'gpt-2', 'gpt-neox', 'mpt', 'smollm', 'starcoder', 'refact', 'command-r', 'llama-bpe', 'qwen2', 'qwen35', "
-            "'tekken', 'gpt-4o', 'llama4', 'falcon', 'deepseek-llm', 'deepseek-coder' or 'default'",
+            "'gpt-2', 'gpt-neox', 'mpt', 'smollm', 'starcoder', 'refact', 'command-r', 'llama-bpe', 'dbrx', 'qwen2', "
+            "'qwen35', 'tekken', 'gpt-4o', 'falcon', 'deepseek-llm', 'deepseek-coder', 'default' or another name of these",
             source->pre);
     return SEALHOST_OK;
 }

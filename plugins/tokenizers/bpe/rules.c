@@ -10,9 +10,10 @@ const struct rule *rule;
 
 static const struct rule rules[] = {
     {"gpt-2 gpt-neox mpt olmo phi-2", 0, {{STEP_GPT2, 0, 0}}},
-    {"smollm starcoder refact command-r", 0, {{STEP_EACH, 0, CLASS_NUMBER}, {STEP_GPT2, 0, 0}}},
-    {"llama-bpe llama3 llama-v3", 1, {{STEP_CL100K, 3, CLASS_LETTER}}},
-    {"qwen2 deepseek-r1-qwen", 0, {{STEP_CL100K, 1, CLASS_LETTER}}},
+    {"smollm starcoder refact command-r codeshell minerva-7b", 0, {{STEP_EACH, 0, CLASS_NUMBER}, {STEP_GPT2, 0, 0}}},
+    {"llama-bpe llama3 llama-v3 falcon3 glm4", 1, {{STEP_CL100K, 3, CLASS_LETTER}}},
+    {"dbrx smaug-bpe chatglm-bpe", 0, {{STEP_CL100K, 3, CLASS_LETTER}}},
+    {"qwen2 deepseek-r1-qwen stablelm2 megrez", 0, {{STEP_CL100K, 1, CLASS_LETTER}}},
     {"qwen35", 0, {{STEP_CL100K, 1, CLASS_LETTER | CLASS_MARK}}},
     {"tekken", 1, {{STEP_O200K, 1, 0}}},
     {"gpt-4o llama4", 0, {{STEP_O200K, 3, 1}}},

@@ -3,8 +3,8 @@
  * Each is the pre-tokenizer of the model's publisher (tokenizer.json), step by step:
  *
  *   gpt-2           GPT2
- *   smollm          every \p{N} alone, then GPT2 (starcoder, refact and command-r alike)
- *   llama-bpe       CL100K with \p{N}{1,3}
+ *   smollm          every \p{N} alone, then GPT2
+ *   llama-bpe, dbrx CL100K with \p{N}{1,3}; only llama-bpe takes whole pieces
  *   qwen2           CL100K with \p{N}
  *   qwen35          CL100K with \p{N}, and \p{M} counted among the letters
  *   tekken          O200K with \p{N}

@@ -49,9 +49,10 @@ def test_flags_and_ids_are_read_and_missing_ones_mean_none(tiny_llama):
     assert words.bos == -1
 
 
-def test_llama_three_begins_with_bos_unless_the_file_says_otherwise(tiny_llama):
-    assert words_of(tiny_llama({KEY + "pre": (STRING, "llama-bpe")}))[1].add_bos
-    changes = {KEY + "pre": (STRING, "llama-bpe"), KEY + "add_bos_token": (BOOL, 0)}
+@pytest.mark.parametrize("pre", ["llama-bpe", "llama3", "tekken", "falcon3"])
+def test_some_rules_begin_with_bos_unless_the_file_says_otherwise(tiny_llama, pre):
+    assert words_of(tiny_llama({KEY + "pre": (STRING, pre)}))[1].add_bos
+    changes = {KEY + "pre": (STRING, pre), KEY + "add_bos_token": (BOOL, 0)}
     assert not words_of(tiny_llama(changes))[1].add_bos
 
 
