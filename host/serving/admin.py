@@ -14,15 +14,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ...signing.errors import Code
 from ..errors import RequestError
 from . import admin_views as views
 from .refusal import error_object, refusal
+from .schema import wrong_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,18 +73,25 @@ class Admin:
         return await asyncio.wrap_future(self.operations.start(kind, target, work))
 
 
+Directory = Annotated[str, Meta(max_length=4096)]
+"""A path, as long as Linux takes them."""
+
+Name = Annotated[str, Meta(max_length=64)]
+"""A bundle's name; none is longer."""
+
+
 class SwapBody(Struct, forbid_unknown_fields=True):
     """POST /admin/swap: a directory, or a name whose directory is read anew; both: the bundle must have the name."""
 
-    path: str | None = None
-    name: str | None = None
+    path: Directory | None = None
+    name: Name | None = None
 
 
 class RollbackBody(Struct, forbid_unknown_fields=True):
     """POST /admin/rollback: the model, and a directory to go back to if it is not the one before."""
 
-    name: str
-    path: str | None = None
+    name: Name
+    path: Directory | None = None
 
 
 class DrainBody(Struct, forbid_unknown_fields=True):
@@ -221,6 +229,4 @@ async def _body(exchange: Exchange, kind: type[Body]) -> Body:
     try:
         return msgspec.convert({} if empty else await exchange.body(), kind)
     except msgspec.ValidationError as error:
-        raise RequestError(
-            str(error).replace("`", ""), "see host/README.md, chapter 7", reason="invalid_value"
-        ) from None
+        raise wrong_type(str(error)) from None

@@ -156,7 +156,7 @@ def read(kind: type[Body], body: dict[str, Any], *, path: str = "") -> Body:
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
-        raise _wrong_type(str(error), path) from None
+        raise wrong_type(str(error), path) from None
 
 
 def _refuse_unless_neutral(name: str, value: Any, neutral: dict[str, tuple[Any, ...]], path: str) -> None:
@@ -168,7 +168,13 @@ def _refuse_unless_neutral(name: str, value: Any, neutral: dict[str, tuple[Any, 
         raise RequestError(problem, f"leave {name} out", param=path + name, reason=UNSUPPORTED_PARAMETER)
 
 
-def _wrong_type(text: str, path: str) -> RequestError:
+def wrong_type(text: str, path: str = "") -> RequestError:
+    """The refusal for what msgspec says of a body: lower case, and with the parameter at fault.
+
+    Args:
+        text: Its message.
+        path: Of the object that was converted, with a dot at its end.
+    """
     param: str | None = None
     if place := _PATH.search(text):
         text, param = text[: place.start()], place["path"].replace("[...]", "")

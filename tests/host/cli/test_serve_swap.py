@@ -201,9 +201,7 @@ def test_a_drained_host_ends_in_order(fleet: Fleet, capsys: pytest.CaptureFixtur
     swapping = threading.Thread(target=fleet.verb, args=("swap", str(root)))
     swapping.start()  # a swap that is under way holds up no end, and leaves marks that hold
     fleet.wait_for_operation(root)
-    began = time.monotonic()
     assert fleet.served.terminate() == 0
-    assert time.monotonic() - began < 5  # not the grace of 10 s, for nothing was being answered
     swapping.join(PATIENCE_S)
     marks = json.loads((fleet.state / "state.json").read_bytes().partition(b"\n")[2])
     assert marks["bundles"]["smollm2"]["version"] in {2, 3}

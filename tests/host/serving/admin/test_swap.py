@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sealhost.host.errors import WeightsError
 from sealhost.host.serving.operations import untold
@@ -263,7 +265,7 @@ def test_a_path_outside_of_the_folders_is_refused_and_never_opened(
         folder,
         desk.keys,
         "",
-        "/" + "a" * 5000 + "/b",
+        "/" + "a" * 2000 + "/b",
         folder / "a\0b",
         linked(folder / "out", folder.parent / "elsewhere") / "bundle",
         linked(folder / "circle", folder / "circle") / "bundle",
@@ -287,11 +289,34 @@ def test_a_body_that_is_none_is_400(desk: Any) -> None:
         b"[]",
         b"{",
         b'{"path": "\\ud800"}',
+        json.dumps({"path": "/a" * 3000}).encode(),
+        json.dumps({"name": "a" * 65}).encode(),
     ):
         answer = desk.admin.post("/admin/swap", content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 400
-        assert answer.json()["error"]["message"]
+        assert answer.json()["error"]["message"][0].islower()
+    assert answer.json()["error"]["param"] == "name"
     assert desk.admin.post("/admin/swap", content=b"{}").status_code == 415
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+FIELDS = st.dictionaries(st.sampled_from(["path", "name", "undo", "x"]), JSON | st.sampled_from(["/", "lab", "/etc"]))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=st.sampled_from(["swap", "rollback", "keys/reload", "drain"]), body=FIELDS | JSON)
+def test_whatever_is_posted_is_answered_in_one_shape_and_changes_no_model(desk: Any, path: str, body: Any) -> None:
+    answer = desk.admin.post(f"/admin/{path}", json=body)
+    assert answer.status_code in {200, 400, 422}
+    if answer.status_code != 200:
+        assert set(answer.json()["error"]) >= {"message", "type", "param", "code"}
+        assert answer.json()["error"]["message"].isprintable()
+    assert desk.host.open_now == [3]
+    assert desk.admin.post("/admin/drain", json={"undo": True}).json()["phase"] == "ready"
 
 
 # ---- one at a time, and watched
