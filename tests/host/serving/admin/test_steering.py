@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sealhost.host.serving.operations import untold
 from sealhost.signing.keys import public_key_of
+from sealhost.signing.stewardship import sign_trust_file
 
 OTHER = Ed25519PrivateKey.from_private_bytes(b"\x21" * 32)
 
@@ -138,3 +139,26 @@ def test_a_hang_up_waits_for_its_turn(desk: Any, until: Any) -> None:
     future.result(10)
     assert done.is_set()
     assert (desk.operations.counts["swap", "finished"], desk.operations.counts["reload", "finished"]) == (1, 1)
+
+
+def test_a_replayed_policy_or_one_that_lost_its_root_is_refused_at_work(desk: Any, refused_with: Any) -> None:
+    path = desk.keys / "trust.toml"
+    root = '[root]\nkeys = ["other"]\nthreshold = 1\n'
+    documents = {}
+    for name, text in {
+        "second": policy(desk, version=2) + root,
+        "first": policy(desk, version=1) + root,
+        "another second": policy(desk, version=2).replace('["*"]', '["l*"]') + root,
+    }.items():
+        path.write_text(text)
+        sign_trust_file(path, path.read_bytes(), OTHER)
+        documents[name] = path.read_bytes()
+    documents["rootless"] = policy(desk, version=3).encode()
+    path.write_bytes(documents["second"])
+    assert desk.admin.post("/admin/keys/reload").json()["policy"] == {"name": "fleet", "version": 2}
+    for name, code in (("first", "E_ROLLBACK"), ("another second", "E_EQUIVOCATION"), ("rootless", "E_ROLLBACK")):
+        path.write_bytes(documents[name])
+        refused_with(desk.admin.post("/admin/keys/reload"), 422, code)
+        assert desk.deployment.judges.trust.policy.file.version == 2
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    assert desk.ask()[0] == "version 4"
