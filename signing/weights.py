@@ -40,9 +40,11 @@ Reading = Literal["whole", "ahead", "lazy"]
 """When weights are read and checked (clause 7.4): all before `verify` returns; a stretch ahead of who consumes them;
 each chunk when it is first touched."""
 
-_AHEAD_CHUNKS: Final = 4
-"""Chunks for each worker that are read before anyone asks for them: enough to keep it busy while a tensor is
-repacked, little enough that memory stays near that of the repacked model."""
+_AHEAD_BYTES: Final = 128 << 20
+"""Bytes that are read before anyone asks for them: what is hashed while a verb still imports its compiler and sandbox,
+and little beside a model."""
+_AHEAD_CHUNKS_PER_WORKER: Final = 4
+"""The least that keeps each of many workers busy while a tensor is repacked."""
 
 _NO_RESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000) if sys.platform == "linux" else 0
 """The map of weights that are consumed piece by piece may be larger than the memory there is."""
@@ -100,7 +102,7 @@ class VerifiedWeights:
         workers = worker_count(count)
         self._states = bytearray(count)
         self._lazy = reading == "lazy"
-        self._ahead = workers * _AHEAD_CHUNKS
+        self._ahead = ahead_chunks(workers)
         self._begun = 0  # chunks before it were asked of the workers; lazy weights do not count
         self._pending: dict[int, Future[None]] = {}
         self._refusal: BaseException | None = None
@@ -251,6 +253,11 @@ class VerifiedWeights:
         with self._lock:
             self._absorbed += 1
             self._lock.notify_all()
+
+
+def ahead_chunks(workers: int) -> int:
+    """Chunks that are read ahead of the furthest byte that was asked for."""
+    return max(_AHEAD_BYTES // CHUNK_BYTES, workers * _AHEAD_CHUNKS_PER_WORKER)
 
 
 def read_error(path: str, error: OSError) -> SealError:

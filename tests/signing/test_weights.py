@@ -49,7 +49,7 @@ def opened(tmp_path, content, monkeypatch):
 
     def make(reading: str, *, workers: int = 1, flat: bool | str = False, damage=None, progress=None):
         monkeypatch.setattr("sealhost.signing.weights.worker_count", lambda _: workers)
-        monkeypatch.setattr("sealhost.signing.weights._AHEAD_CHUNKS", 2)
+        monkeypatch.setattr("sealhost.signing.weights.ahead_chunks", lambda _: 2)
         table = [hashlib.sha256(content[at : at + CHUNK_BYTES]).digest() for at in range(0, SIZE, CHUNK_BYTES)]
         if damage is not None:
             table[damage] = bytes(32)
