@@ -7,7 +7,7 @@ their sandboxes, one with native twins of both (native_twins.py). A round serves
 that flips from round to round: prompts are encoded, requests submitted together, and the clock stops with the last
 answer. Both sides give the same ids, which is checked, so they do the same work. The ratio is taken within the round; the report gives
 the median with the quartiles. `floor`: one side against itself, which shows what the machine's noise alone makes of a
-ratio. `best`: the ratio of the fastest rounds of both sides, which a busy neighbour touches least. The same again with a model
+ratio. `processor`: the same ratio in seconds of processor time, which neighbours hardly touch. The same again with a model
 that costs nothing tells what a token costs beside the model, in microseconds, and with it how short a model's step may be
 before the sandbox takes more than three hundredths of it. Behind it stands the table of guests_cost.py.
 """
@@ -63,6 +63,14 @@ class Workload(NamedTuple):
 WORKLOADS = [Workload(name, concurrency) for name in PARAMS for concurrency in (1, 8)]
 
 
+class Served(NamedTuple):
+    """What a side made of a workload: tokens/s, seconds of processor time, ids."""
+
+    rate: float
+    processor: float
+    answers: list[list[int]]
+
+
 class NoModel:
     """Writes one of eight prepared rows, chosen by the last id: logits that cost next to nothing."""
 
@@ -86,8 +94,8 @@ class Side:
         self._engine.start()
         self.close = self._engine.close
 
-    def serve(self, workload: Workload, tokens: int) -> tuple[float, list[list[int]]]:
-        """Tokens per second from text to the last id, and the ids."""
+    def serve(self, workload: Workload, tokens: int) -> Served:
+        """From text to the last id."""
         answers: list[list[int]] = [[] for _ in range(workload.concurrency)]
         left, done, failed = [workload.concurrency], threading.Event(), []
 
@@ -103,7 +111,7 @@ class Side:
 
             return take
 
-        began = time.perf_counter()
+        began, processor = time.perf_counter(), time.process_time()
         for number in range(workload.concurrency):
             text = f"{number}. " + TEXT * PROMPT_REPEATS
             ids = self._tokenizer.encode(text, add_special=False, parse_special=True)
@@ -112,25 +120,27 @@ class Side:
             self._engine.submit(request, sink(number))
         if not done.wait(PATIENCE_S) or failed:
             raise SystemExit(f"expected answers, got {failed or 'none in time'}")
-        return workload.concurrency * tokens / (time.perf_counter() - began), answers
+        processor, seconds = time.process_time() - processor, time.perf_counter() - began
+        return Served(workload.concurrency * tokens / seconds, processor, answers)
 
 
 def compare(sides: list[Side], rounds: int, tokens: int) -> dict[Workload, dict[str, list[float]]]:
     """Tokens/s of both sides and their ratio within each round; beside them the ratio of one side with itself."""
-    results = {one: {"sandbox": [], "native": [], "ratio": [], "floor": []} for one in WORKLOADS}
+    results = {one: {"sandbox": [], "native": [], "ratio": [], "floor": [], "processor": []} for one in WORKLOADS}
     for number in range(rounds + 1):  # round 0 warms up
         for workload in WORKLOADS:
             order = (0, 1) if number % 2 == 0 else (1, 0)
             figures = {side: sides[side].serve(workload, tokens) for side in order}
-            again, _ = sides[order[0]].serve(workload, tokens)
-            if figures[0][1] != figures[1][1]:
+            again = sides[order[0]].serve(workload, tokens)
+            if figures[0].answers != figures[1].answers:
                 raise SystemExit(f"{workload}: expected the same ids from both sides, got others")
             if number > 0:
                 row = results[workload]
-                row["sandbox"].append(figures[0][0])
-                row["native"].append(figures[1][0])
-                row["ratio"].append(figures[0][0] / figures[1][0])
-                row["floor"].append(again / figures[order[0]][0])
+                row["sandbox"].append(figures[0].rate)
+                row["native"].append(figures[1].rate)
+                row["ratio"].append(figures[0].rate / figures[1].rate)
+                row["floor"].append(again.rate / figures[order[0]].rate)
+                row["processor"].append(figures[1].processor / figures[0].processor)
     return results
 
 
@@ -147,7 +157,7 @@ def report(results, beside, table) -> None:
         print(
             f"  {workload!s:24} sandbox {spread(row['sandbox'], 0):18} native {spread(row['native'], 0):18} "
             f"ratio {spread(row['ratio'], 3)} floor {spread(row['floor'], 3)} "
-            f"best {max(row['sandbox']) / max(row['native']):.3f}"
+            f"processor {spread(row['processor'], 3)}"
         )
     print("the same beside a model that costs nothing, microseconds a token, median (quartiles)")
     for workload, row in beside.items():
