@@ -196,9 +196,9 @@ class _Shelf:
         self.guests.append(("tokenizer", tokenizer))
         return tokenizer
 
-    def load_sampler(self, plugin: VerifiedPlugin, vocab_size: int) -> SamplerPlugin:
+    def load_sampler(self, plugin: VerifiedPlugin, vocab_size: int, vocabulary: Vocabulary) -> SamplerPlugin:
         """As the sandbox does."""
-        sampler = self._sandbox.load_sampler(plugin, vocab_size)
+        sampler = self._sandbox.load_sampler(plugin, vocab_size, vocabulary)
         self.guests.append(("sampler", sampler))
         return sampler
 
@@ -212,7 +212,7 @@ def _with_samplers(loaded: LoadedModel, bundles: Sequence[VerifiedBundle], shelf
             if plugin.name in samplers:
                 problem = f"expected samplers of distinct names, got two called {plugin.name}"
                 raise UsageError(bundle.manifest.name, problem, "leave one of the plugin bundles out")
-            samplers[plugin.name] = shelf.load_sampler(plugin, loaded.spec.vocab)
+            samplers[plugin.name] = shelf.load_sampler(plugin, loaded.spec.vocab, loaded.vocabulary)
     return dataclasses.replace(loaded, samplers=samplers)
 
 

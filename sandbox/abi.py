@@ -96,6 +96,7 @@ CANDIDATE = struct.Struct("<If")
 RESULT = struct.Struct("<4I")
 TOKENIZER_LAYOUT = struct.Struct("<8I")
 VOCAB_FLAGS = struct.Struct("<Iiii")
+TOKEN_TABLE = struct.Struct("<2I3i3I")
 SECTION = struct.Struct("<II")
 
 LOGITS_ALIGNMENT = 4096
@@ -137,3 +138,6 @@ EXPORTS: dict[str, dict[str, FunctionType]] = {
     },
 }
 """Functions that a module of each role exports, with their types (clause 1.9)."""
+
+OPTIONAL_EXPORTS: dict[str, dict[str, FunctionType]] = {"sampler": {"vocabulary": _I32_TO_I32}, "tokenizer": {}}
+"""Functions that a module may export besides; then with these types."""

@@ -135,7 +135,8 @@ def _tables(module: Module, allowed: OperatorLimits) -> Iterator[MalformedError]
 
 
 def _exports(module: Module, role: str) -> Iterator[MalformedError]:
-    for name, expected in abi.EXPORTS[role].items():
+    optional = {name: kind for name, kind in abi.OPTIONAL_EXPORTS[role].items() if name in module.exports}
+    for name, expected in (abi.EXPORTS[role] | optional).items():
         export = module.exports.get(name)
         if export is None or export.kind != KIND_FUNCTION:
             yield MalformedError(f"expected an exported function {name!r}, got none", "1.9")

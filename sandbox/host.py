@@ -20,14 +20,13 @@ from . import abi, sampler, tokenizer
 from .admission import admit, refusal
 from .cache import CodeCache
 from .compiler import CompileError, CompileLimits, compile_module
-from .config_schema import ConfigSchema
 from .engine import Engine
 from .errors import AdmissionError, GuestError
 from .instance import Code, Instance, Program
 from .layout import SamplerLayout, TokenizerLayout
 from .limits import Limits, OperatorLimits
 from .snapshot import Snapshot, split, take
-from .tier import Tier
+from .token_table import TAKES_VOCABULARY, token_table
 from .wasm_rewrite import State, with_global_exports, with_state
 
 if TYPE_CHECKING:
@@ -93,27 +92,40 @@ class Sandbox:
         def checks(instance: Instance, layout: TokenizerLayout) -> None:
             tokenizer.check_token_bytes(instance, layout, vocabulary)
 
-        raw, program = self._prepare(plugin, "tokenizer", vocabulary.digest(), first_calls, checks)
+        raw, program = self._prepare(plugin, "tokenizer", lambda _module: vocabulary.digest(), first_calls, checks)
         layout = TokenizerLayout(*abi.TOKENIZER_LAYOUT.unpack(raw))
         return tokenizer.TokenizerPlugin(plugin.name, plugin.sha256, program, layout, vocabulary)
 
-    def load_sampler(self, plugin: Plugin, vocab_size: int) -> sampler.SamplerPlugin:
-        """Admits a sampler.
+    def load_sampler(
+        self, plugin: Plugin, vocab_size: int, vocabulary: Vocabulary | None = None
+    ) -> sampler.SamplerPlugin:
+        """Admits a sampler, and gives it the vocabulary if it asks for it.
 
         Args:
             plugin: Verified, of role sampler.
             vocab_size: Logits of the model.
+            vocabulary: The model's; None: a sampler that asks for it is refused.
 
         Raises:
             AdmissionError: Naming the clause.
         """
-        raw, program = self._prepare(plugin, "sampler", b"", sampler.prepare, lambda _instance, _layout: None)
+        words: Vocabulary | None = None
+
+        def inputs(module: Module) -> bytes:
+            nonlocal words
+            if TAKES_VOCABULARY not in module.exports:
+                return b""
+            if vocabulary is None:
+                raise refusal(plugin.name, "1.15", "expected a vocabulary for a sampler that asks for it, got none")
+            words = vocabulary
+            return vocabulary.digest()
+
+        def first_calls(instance: Instance) -> SamplerLayout:
+            return sampler.prepare(instance, None if words is None else token_table(words))
+
+        raw, program = self._prepare(plugin, "sampler", inputs, first_calls, lambda _instance, _layout: None)
         layout = SamplerLayout(*abi.SAMPLER_LAYOUT.unpack(raw))
-        tier = Tier.parse(plugin.tier)
-        schema = None if plugin.config_schema is None else ConfigSchema(plugin.config_schema)
-        return sampler.SamplerPlugin(
-            plugin.name, plugin.sha256, program, layout, tier=tier, vocab_size=vocab_size, schema=schema
-        )
+        return sampler.SamplerPlugin(plugin, program, layout, vocab_size=vocab_size, takes_vocabulary=words is not None)
 
     def close(self) -> None:
         """Stops the ticker; calls of all plugins are refused from then on. Idempotent."""
@@ -131,7 +143,7 @@ class Sandbox:
         self,
         plugin: Plugin,
         role: str,
-        inputs: bytes,
+        inputs: Callable[[Module], bytes],
         first_calls: Callable[[Instance], Layout],
         checks: Callable[[Instance, Layout], None],
     ) -> tuple[bytes, Program]:
@@ -140,7 +152,7 @@ class Sandbox:
         Args:
             plugin: What is loaded.
             role: What it must be.
-            inputs: Digest of what the guest is given besides its own module.
+            inputs: Digest of what the guest of a module is given besides that module.
             first_calls: Brings the first instance into the state that is kept.
             checks: What must hold of it; runs after the state was taken.
 
@@ -151,7 +163,7 @@ class Sandbox:
             raise refusal(plugin.name, "1.14", f"expected a {role}, got a {plugin.role}")
         limits = Limits.effective(plugin.limits, self.limits)
         module = admit(plugin, limits, self.limits)
-        key = self._snapshot_key(plugin.wasm, role, inputs)
+        key = self._snapshot_key(plugin.wasm, role, inputs(module))
         size = abi.SAMPLER_LAYOUT.size if role == "sampler" else abi.TOKENIZER_LAYOUT.size
         cached = self._cache.get(key)
         if cached is not None:

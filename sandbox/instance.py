@@ -78,14 +78,15 @@ class Program:
         module = load(engine.raw, code.blob, code.at)
         _check_types(module, role)
         special = {"step": limits.step_ms, "encode": limits.encode_ms, "load": limits.load_ms}
-        deadlines = {name: special.get(name, limits.init_ms) for name in abi.EXPORTS[role]}
+        deadlines = {name: special.get(name, limits.init_ms) for name in abi.EXPORTS[role] | abi.OPTIONAL_EXPORTS[role]}
         return cls(plugin, engine, wasmtime.Linker(engine.raw).instantiate_pre(module), limits, deadlines, patches)
 
 
 def _check_types(module: wasmtime.Module, role: str) -> None:
     """Clause 4.5: wasmtime's own view of the types that calls rely on."""
     found = {e.name: e.type for e in module.exports}
-    for name, expected in abi.EXPORTS[role].items():
+    optional = {name: kind for name, kind in abi.OPTIONAL_EXPORTS[role].items() if name in found}
+    for name, expected in (abi.EXPORTS[role] | optional).items():
         kind = found.get(name)
         shape = (
             ([str(t) for t in kind.params], [str(t) for t in kind.results])

@@ -91,19 +91,20 @@ class SamplerLayout:
     max_backtrack: int
 
     @classmethod
-    def parse(cls, raw: bytes, at: int, memory_bytes: int) -> SamplerLayout:
+    def parse(cls, raw: bytes, at: int, memory_bytes: int, words: tuple[int, int] = (0, 0)) -> SamplerLayout:
         """Reads and checks a layout.
 
         Args:
             raw: The struct's bytes, copied out of guest memory.
             at: Where they stood.
             memory_bytes: Size of the guest's memory.
+            words: Offset and size of the vocabulary that the guest was given.
 
         Raises:
             LayoutError: When it does not hold.
         """
         layout = cls(*abi.SAMPLER_LAYOUT.unpack(raw))
-        layout._check(at, memory_bytes)
+        layout._check(at, memory_bytes, _Area("vocabulary", *words, 8))
         return layout
 
     @staticmethod
@@ -115,7 +116,7 @@ class SamplerLayout:
         """The struct's bytes, for the cache."""
         return abi.SAMPLER_LAYOUT.pack(*astuple(self))
 
-    def _check(self, at: int, memory_bytes: int) -> None:
+    def _check(self, at: int, memory_bytes: int, words: _Area) -> None:
         _check_version(self.size, abi.SAMPLER_LAYOUT.size, self.minor)
         _check_range("max_rows", self.max_rows, 1, abi.MAX_ROWS)
         _check_range("vocab_capacity", self.vocab_capacity, 1, abi.MAX_VOCABULARY)
@@ -141,6 +142,7 @@ class SamplerLayout:
                 _Area("candidates", self.candidates, self.max_rows * self.candidate_capacity * abi.CANDIDATE.size, 4),
                 _Area("answer", self.answer, self.max_rows * self.answer_capacity, 4),
                 _Area("log", self.log, abi.LOG_SIZE if self.log else 0, 4),
+                words,
             ],
             memory_bytes,
         )

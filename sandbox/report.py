@@ -102,7 +102,7 @@ def admission_report(sandbox: Sandbox, plugin: Plugin, vocabulary: Vocabulary) -
     Args:
         sandbox: Compiles the module and starts it, once its bytes are in order.
         plugin: What is looked at; nobody needs to have verified it.
-        vocabulary: What a tokenizer is loaded with.
+        vocabulary: What a tokenizer, or a sampler that asks for it, is loaded with.
     """
     findings = {finding.clause: finding for finding in _of_bytes(sandbox, plugin)}
     if all(finding.verdict is Verdict.OK for finding in findings.values()):
@@ -167,7 +167,7 @@ def _of_running(sandbox: Sandbox, plugin: Plugin, vocabulary: Vocabulary) -> Ite
     """What compiling and starting tell."""
     try:
         if plugin.role == "sampler":
-            sandbox.load_sampler(plugin, REPORTED_VOCABULARY)
+            sandbox.load_sampler(plugin, REPORTED_VOCABULARY, vocabulary)
         else:
             sandbox.load_tokenizer(plugin, vocabulary)
     except AdmissionError as error:

@@ -12,55 +12,47 @@ import numpy as np
 
 from . import abi
 from .admission import refusal
-from .config_schema import WHERE, bad_config, serialised
+from .config_schema import WHERE, ConfigSchema, bad_config, serialised
 from .errors import SandboxError
 from .instance import Instance
 from .layout import LayoutError, SamplerLayout
 from .record import PluginRecord
 from .recording import RecordedSession, head_of
 from .session import Guest, SamplerSession, Terms
+from .tier import Tier
+from .token_table import TAKES_VOCABULARY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from .config_schema import ConfigSchema
     from .instance import Program
     from .limits import Limits
     from .params import SamplingParams
+    from .plugin import Plugin
     from .record import PluginStats
     from .recording import Recorder
-    from .tier import Tier
 
 
 class SamplerPlugin:
     """A loaded sampler.
 
     Args:
-        name: Of the plugin.
-        sha256: Hex digest of its wasm.
+        plugin: What was admitted.
         program: The snapshot after `init`.
-        layout: What the guest published, checked.
-        tier: What the manifest says; its areas are checked here.
+        layout: What the guest published, checked; here it is held to the tier that the manifest says.
         vocab_size: Logits of the model.
-        schema: Of its configuration; None: it takes none.
+        takes_vocabulary: Whether it was given the vocabulary when it was loaded.
 
     Raises:
         AdmissionError: When the guest's areas do not fit its tier or the vocabulary.
     """
 
     def __init__(
-        self,
-        name: str,
-        sha256: str,
-        program: Program,
-        layout: SamplerLayout,
-        *,
-        tier: Tier,
-        vocab_size: int,
-        schema: ConfigSchema | None = None,
+        self, plugin: Plugin, program: Program, layout: SamplerLayout, *, vocab_size: int, takes_vocabulary: bool
     ) -> None:
+        name, tier = plugin.name, Tier.parse(plugin.tier)
         try:
             layout.check_tier(tier)
         except LayoutError as error:
@@ -69,15 +61,16 @@ class SamplerPlugin:
             problem = f"expected room for {vocab_size} logits, got vocab_capacity {layout.vocab_capacity}"
             raise refusal(name, "1.15", problem)
         self.name = name
-        self.sha256 = sha256
+        self.sha256 = plugin.sha256
         self.vocab_size = vocab_size
         self.tier = str(tier)
+        self.takes_vocabulary = takes_vocabulary
         self.max_rows = layout.max_rows
         self.max_backtrack = min(layout.max_backtrack, program.engine.allowed.max_backtrack)
         self._program = program
         self._layout = layout
         self._guest = Guest(layout, tier, vocab_size, self.max_backtrack)
-        self._schema = schema
+        self._schema = None if plugin.config_schema is None else ConfigSchema(plugin.config_schema)
         self._record = PluginRecord(name, program.engine.allowed, program.engine.clock)
         self._recorder: Recorder | None = None
 
@@ -181,8 +174,12 @@ class SamplerPlugin:
             raise SandboxError(f"plugin {self.name}", problem, "shorten the request, or use a sampler with more room")
 
 
-def prepare(instance: Instance) -> SamplerLayout:
-    """Takes a first instance through `sealhost_sampler_v1`, `init` and `layout`.
+def prepare(instance: Instance, words: bytes | None = None) -> SamplerLayout:
+    """Takes a first instance through `sealhost_sampler_v1`, `vocabulary`, `init` and `layout`.
+
+    Args:
+        instance: Fresh.
+        words: `token_table` for a guest that asks for it; None: this one does not.
 
     Raises:
         AdmissionError: Clauses 1.14 and 1.15.
@@ -192,12 +189,24 @@ def prepare(instance: Instance) -> SamplerLayout:
     minor = instance.call("sealhost_sampler_v1")
     if not 0 <= minor <= abi.ABI_MINOR:
         raise refusal(name, "1.14", f"expected ABI minor 0..{abi.ABI_MINOR}, got {minor}")
+    given = (0, 0) if words is None else (_give(instance, words), len(words))
     status = instance.call("init")
     if status != abi.Status.OK:
         raise refusal(name, "1.15", f"expected status 0 from init, got {status}")
     at = instance.call("layout") & 0xFFFFFFFF
+    size = instance.memory.size
     try:
-        SamplerLayout.check_offset(at, instance.memory.size)
-        return SamplerLayout.parse(instance.memory.read(at, abi.SAMPLER_LAYOUT.size), at, instance.memory.size)
+        SamplerLayout.check_offset(at, size)
+        return SamplerLayout.parse(instance.memory.read(at, abi.SAMPLER_LAYOUT.size), at, size, given)
     except LayoutError as error:
         raise refusal(name, "1.15", str(error)) from None
+
+
+def _give(instance: Instance, words: bytes) -> int:
+    """Writes the vocabulary where the guest wants it, and tells where that is: clause 6.4."""
+    at = instance.call(TAKES_VOCABULARY, len(words)) & 0xFFFFFFFF
+    if at == 0 or at % 8 or at + len(words) > instance.memory.size:
+        problem = f"expected an 8-aligned place for {len(words)} bytes of vocabulary, got {at:#x}"
+        raise refusal(instance.program.plugin, "1.15", problem)
+    instance.memory.write(at, words)
+    return at

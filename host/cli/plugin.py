@@ -92,7 +92,7 @@ def check(module: Path, /, *, role: Role | None = None, model: Path | None = Non
     Args:
         module: The .wasm, with its .toml beside it; or a plugin's folder.
         role: Take it for this, under the operator's limits, and look at no .toml.
-        model: GGUF file whose vocabulary a tokenizer is loaded with. [default: a small one]
+        model: GGUF file whose vocabulary the plugin is loaded with, if it takes one. [default: a small one]
         json: Print one JSON object.
     """
     from ...sandbox import Sandbox  # noqa: PLC0415 — brings wasmtime (clause 6.5)
@@ -136,7 +136,7 @@ def try_out(
         seed: Of everything random.
         rounds: Random rows or texts to try.
         config: File with a JSON object: the sampler's configuration in every trial.
-        model: GGUF file whose vocabulary a tokenizer is loaded with. [default: a small one]
+        model: GGUF file whose vocabulary the plugin is loaded with, if it takes one. [default: a small one]
         json: Print one JSON object.
     """
     with answering(as_json=json):
@@ -155,19 +155,20 @@ def try_out(
 
 
 @app.command
-def replay(recording: Path, plugin: Path, /, *, json: Json = False) -> None:
+def replay(recording: Path, plugin: Path, /, *, model: Path | None = None, json: Json = False) -> None:
     """Run a sampler over what `run --record` wrote, and say where it first decides otherwise.
 
     Args:
         recording: The file.
         plugin: The sampler's folder, or its .wasm with its .toml beside it.
+        model: GGUF file of the model that answered, for a sampler that takes its vocabulary.
         json: Print one JSON object.
     """
     from .plugin_folder import AuthoredPlugin  # noqa: PLC0415 — see above
     from .plugin_replay import replayed  # noqa: PLC0415 — brings wasmtime (clause 6.5)
 
     with answering(as_json=json):
-        facts = replayed(recording, AuthoredPlugin.read(plugin))
+        facts = replayed(recording, AuthoredPlugin.read(plugin), None if model is None else _vocabulary(model))
     print_facts(facts, as_json=json)
     if not facts["alike"]:
         problem = f"expected the recorded decisions, got another one at step {facts['step']}"
@@ -191,7 +192,7 @@ def bench(
         folder: The plugin's folder.
         repeats: Most calls of each kind; a slow one is called less often.
         config: File with a JSON object: the sampler's configuration.
-        model: GGUF file whose vocabulary a tokenizer is loaded with. [default: a small one]
+        model: GGUF file whose vocabulary the plugin is loaded with, if it takes one. [default: a small one]
         json: Print one JSON object.
     """
     from .plugin_bench import bench_plugin  # noqa: PLC0415 — brings wasmtime (clause 6.5)
@@ -262,13 +263,15 @@ def _vocabulary(model: Path | None) -> Vocabulary:
 def _tried(folder: Path, *, seed: int, rounds: int, config: Config, model: Path | None) -> list[Trial]:
     from ...sandbox import OperatorLimits, Sandbox  # noqa: PLC0415 — brings wasmtime (clause 6.5)
     from .plugin_folder import AuthoredPlugin  # noqa: PLC0415
+    from .plugin_rows import Loads  # noqa: PLC0415
     from .plugin_sampler_trials import sampler_trials  # noqa: PLC0415
     from .plugin_tokenizer_trials import tokenizer_trials  # noqa: PLC0415
 
     plugin = AuthoredPlugin.read(folder)
     with Sandbox(OperatorLimits(strikes=_PATIENT)) as sandbox:
         if plugin.role == "sampler":
-            return list(sampler_trials(sandbox, plugin, folder, seed=seed, rows=rounds, config=config))
+            loads = Loads(sandbox, plugin, _vocabulary(model))
+            return list(sampler_trials(loads, folder, seed=seed, rows=rounds, config=config))
         return list(tokenizer_trials(sandbox, plugin, folder, _vocabulary(model), seed=seed, texts=rounds))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from ...sandbox import SamplingParams, Sandbox
 from ...sandbox.wasm_binary import parse
 from .plugin_folder import WASM_PAGE
+from .plugin_rows import Loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +97,7 @@ def bench_plugin(plugin: AuthoredPlugin, vocabulary: Vocabulary, repeats: int, c
 
     Args:
         plugin: What is measured.
-        vocabulary: What a tokenizer is loaded with.
+        vocabulary: What a tokenizer, or a sampler that asks for it, is loaded with.
         repeats: Most calls of each kind.
         config: Of a sampler; None: none.
 
@@ -110,7 +111,7 @@ def bench_plugin(plugin: AuthoredPlugin, vocabulary: Vocabulary, repeats: int, c
 
     with Sandbox(use_cache=False) as plain, Sandbox(meter=meter) as metered:
         if plugin.role == "sampler":
-            limits, lines = _sampler(plugin, plain, metered, fuel, (repeats, config))
+            limits, lines = _sampler(Loads(plain, plugin, vocabulary), metered, fuel, repeats, config)
         else:
             limits, lines = _tokenizer(plugin, plain, metered, fuel, vocabulary, repeats)
     memory = parse(plugin.wasm).memories[0].minimum * WASM_PAGE
@@ -118,21 +119,20 @@ def bench_plugin(plugin: AuthoredPlugin, vocabulary: Vocabulary, repeats: int, c
 
 
 def _sampler(
-    plugin: AuthoredPlugin, plain: Sandbox, metered: Sandbox, fuel: list[tuple[str, int]], how: tuple[int, Config]
+    plain: Loads, metered: Sandbox, fuel: list[tuple[str, int]], repeats: int, config: Config
 ) -> tuple[Limits, list[Measured]]:
-    repeats, config = how
     began = time.perf_counter()
-    first = plain.load_sampler(plugin, 1)
+    first = plain(1)
     lines = [_once("admission, compilation and init", time.perf_counter() - began)]
     raw = first.config_bytes(config)
-    with Sandbox() as cached:  # from here on as a host with a warm cache does it
-        cached.load_sampler(plugin, 1)
-        sizes = [size for size in VOCABULARIES if size <= first.vocab_capacity] or [first.vocab_capacity]
-        sampler = cached.load_sampler(plugin, sizes[-1])
+    with Sandbox() as sandbox:  # from here on as a host with a warm cache does it
+        cached, slow = plain._replace(sandbox=sandbox), plain._replace(sandbox=metered)
+        sizes = sorted({cached(size).vocab_size for size in VOCABULARIES})
+        sampler = cached(sizes[-1])
         lines.append(_timed("new session", repeats, lambda: sampler.session(SamplingParams(), [1], config=raw).close()))
         for size in sizes:
-            fast, slow = cached.load_sampler(plugin, size), metered.load_sampler(plugin, size)
-            lines += [_step(Asked(name, params, raw), fast, slow, fuel, repeats) for name, params in REQUESTS.items()]
+            asked = [Asked(name, params, raw) for name, params in REQUESTS.items()]
+            lines += [_step(one, cached(size), slow(size), fuel, repeats) for one in asked]
     return first.limits, lines
 
 

@@ -15,15 +15,17 @@ from ...signing import Code, SealError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ...sandbox import Vocabulary
     from .plugin_folder import AuthoredPlugin
 
 
-def replayed(path: Path, plugin: AuthoredPlugin) -> dict[str, Any]:
+def replayed(path: Path, plugin: AuthoredPlugin, words: Vocabulary | None = None) -> dict[str, Any]:
     """Replays a recording.
 
     Args:
         path: The recording.
         plugin: The sampler.
+        words: The model's vocabulary, for a sampler that asks for it.
 
     Raises:
         SealhostError: E_IO, E_PARSE, E_PLUGIN, or what the sampler has no room for.
@@ -37,7 +39,7 @@ def replayed(path: Path, plugin: AuthoredPlugin) -> dict[str, Any]:
     with file, Sandbox() as sandbox:
         recording = Recording(file, str(path))
         head = recording.head
-        outcome = replay(sandbox.load_sampler(plugin, head.vocab_size), recording)
+        outcome = replay(sandbox.load_sampler(plugin, head.vocab_size, words), recording)
     facts: dict[str, Any] = {
         "recorded with": f"{head.plugin}, {'this module' if head.sha256 == plugin.sha256 else 'another build of it'}",
         "choices": len(head.choices),

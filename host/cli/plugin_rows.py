@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ...sandbox import SamplerPlugin, SamplerSession, SamplingParams
+    from ...sandbox import SamplerPlugin, SamplerSession, SamplingParams, Sandbox, Vocabulary
+    from .plugin_folder import AuthoredPlugin
 
     Row: TypeAlias = NDArray[np.float32]
 
@@ -33,6 +34,30 @@ LARGEST_VOCABULARY = 262_144
 
 MAX_HEARD = 64
 """Pieces of a guest's log that are kept: the last ones."""
+
+
+class Loads(NamedTuple):
+    """Loads a sampler for rows of any length.
+
+    Args:
+        sandbox: Runs it.
+        plugin: The sampler.
+        words: What it gets if it asks for the vocabulary; then that decides the rows' length.
+    """
+
+    sandbox: Sandbox
+    plugin: AuthoredPlugin
+    words: Vocabulary
+
+    def __call__(self, size: int) -> SamplerPlugin:
+        """For rows of `size` logits, or fewer where the guest has less room.
+
+        Raises:
+            AdmissionError: Naming the clause.
+        """
+        least = self.sandbox.load_sampler(self.plugin, 1, self.words)
+        size = len(self.words.texts) if least.takes_vocabulary else size
+        return self.sandbox.load_sampler(self.plugin, min(size, least.vocab_capacity), self.words)
 
 
 def random_logits(numbers: np.random.Generator, size: int) -> Row:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ...sandbox import Sandbox
-    from .plugin_folder import AuthoredPlugin
-    from .plugin_rows import Config, Row
+    from .plugin_rows import Config, Loads, Row
 
 STEPS = 24
 """Answers of a sequence that is replayed."""
@@ -35,14 +33,11 @@ MAX_LOG_SHOWN = 2_000
 """Characters of a guest's log that are shown: the last ones."""
 
 
-def sampler_trials(
-    sandbox: Sandbox, plugin: AuthoredPlugin, folder: Path, *, seed: int, rows: int, config: Config
-) -> Iterator[Trial]:
+def sampler_trials(loads: Loads, folder: Path, *, seed: int, rows: int, config: Config) -> Iterator[Trial]:
     """Tries everything.
 
     Args:
-        sandbox: Runs the guest.
-        plugin: The sampler.
+        loads: Loads the sampler.
         folder: Where its golden cases lie.
         seed: Of everything random.
         rows: Random rows to try.
@@ -52,10 +47,8 @@ def sampler_trials(
         SealhostError: When the plugin is not admitted, or the golden cases or the configuration do not fit.
     """
     cases = golden_cases(folder, SamplerCase)
-    capacity = sandbox.load_sampler(plugin, 1).vocab_capacity
-    size = min(VOCABULARY, capacity)
     heard: list[str] = []
-    tried = Rows.of(sandbox.load_sampler(plugin, size), config, heard)
+    tried = Rows.of(loads(VOCABULARY), config, heard)
     if not cases:
         yield Trial("golden", "skipped", "no golden.json in the folder")
     for case in cases:
@@ -66,8 +59,7 @@ def sampler_trials(
     yield attempt("replay", lambda: _replay(tried, seed))
     yield from slot_trials(tried, seed)
     yield attempt("random rows", lambda: _fuzz(tried, seed, rows))
-    most = min(capacity, LARGEST_VOCABULARY)
-    yield attempt("full areas", lambda: _full_areas(Rows.of(sandbox.load_sampler(plugin, most), config, heard), seed))
+    yield attempt("full areas", lambda: _full_areas(Rows.of(loads(LARGEST_VOCABULARY), config, heard), seed))
     if said := "".join(heard):
         yield Trial("log", "ok", f"the guest says: {said[-MAX_LOG_SHOWN:]}")
 

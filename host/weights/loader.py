@@ -50,8 +50,8 @@ class PluginLoader(Protocol):
     def load_tokenizer(self, plugin: VerifiedPlugin, vocabulary: Vocabulary) -> Tokenizer:
         """Admits a tokenizer and loads the vocabulary into it."""
 
-    def load_sampler(self, plugin: VerifiedPlugin, vocab_size: int) -> Sampler:
-        """Admits a sampler."""
+    def load_sampler(self, plugin: VerifiedPlugin, vocab_size: int, vocabulary: Vocabulary) -> Sampler:
+        """Admits a sampler, and gives it the vocabulary if it asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ def _load_plugins(
 ) -> _Plugins:
     began = time.perf_counter()
     tokenizer = sandbox.load_tokenizer(chosen[0], words)
-    samplers = {one.name: sandbox.load_sampler(one, len(words.texts)) for one in chosen[1]}
+    samplers = {one.name: sandbox.load_sampler(one, len(words.texts), words) for one in chosen[1]}
     return _Plugins(tokenizer, samplers, time.perf_counter() - began)
 
 

@@ -33,6 +33,7 @@ def fields_of(name: str) -> list[tuple[str, str, int]]:
         ("sealhost_row", abi.ROW),
         ("sealhost_bias", abi.BIAS),
         ("sealhost_candidate", abi.CANDIDATE),
+        ("sealhost_token_table", abi.TOKEN_TABLE),
         ("sealhost_result", abi.RESULT),
         ("sealhost_tokenizer_layout", abi.TOKENIZER_LAYOUT),
         ("sealhost_vocab_flags", abi.VOCAB_FLAGS),

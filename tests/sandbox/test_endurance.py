@@ -24,7 +24,7 @@ def failing(sandbox, hostile_guest, byte_vocabulary):
         if facts["expect"] not in FAILS_IN_A_CALL:
             continue
         if guest.role == "sampler":
-            call = sampling(sandbox.load_sampler(guest, 260), int(facts.get("slots", 1)))
+            call = sampling(sandbox.load_sampler(guest, 260, byte_vocabulary), int(facts.get("slots", 1)))
         else:
             call = encoding(sandbox.load_tokenizer(guest, byte_vocabulary))
         calls.append((facts["expect"], call))

@@ -22,7 +22,7 @@ def use(sandbox, guest, vocabulary, texts=("a", "abcdefgh"), slots=1):
     if guest.role == "tokenizer":
         tokenizer = sandbox.load_tokenizer(guest, vocabulary)
         return [tokenizer.encode(text, add_special=False, parse_special=False) for text in texts]
-    sampler = sandbox.load_sampler(guest, vocab_size=260)
+    sampler = sandbox.load_sampler(guest, 260, vocabulary)
     decisions = []
     for _ in range(2):
         with sampler.session(SamplingParams(), [1, 2, 3], choices=range(slots)) as session:

@@ -106,6 +106,18 @@ export class Result {
   count: u32;
 }
 
+@unmanaged
+export class TokenTable {
+  size: u32;
+  count: u32;
+  bos: i32;
+  eos: i32;
+  unknown: i32;
+  types: u32;
+  offsets: u32;
+  bytes: u32;
+}
+
 // ---- tokenizer --------------------------------------------------------------------------------------------
 
 @unmanaged

@@ -35,8 +35,9 @@ enum {
 /* ---- sampler ---------------------------------------------------------------------------------------
  * exports: sealhost_sampler_v1() -> minor, layout() -> offset, init() -> status,
  *          step(rows) -> status, reset() -> status
- * Order: sealhost_sampler_v1, init, layout, then step for every token. A fresh instance serves each
- * request; reset() returns an instance to its state after init().
+ *          and, if it wants to know the tokens: vocabulary(size) -> offset or 0
+ * Order: sealhost_sampler_v1, vocabulary, init, layout, then step for every token. A fresh instance serves
+ * each request; reset() returns an instance to its state after init().
  *
  * An instance has slots, one for each choice of its request. Areas marked "by slot" have one part for each
  * slot; a step lists the slots that it is about: rows[0 .. rows-1], and result i answers row i (clause 2.2).
@@ -134,6 +135,19 @@ struct sealhost_result {
     uint32_t action; /* SEALHOST_TOKEN ... */
     uint32_t token;  /* TOKEN: id < vocab_size. BACKTRACK: 1..backtrack_room ids to take off */
     uint32_t count;  /* SPARSE, BACKTRACK, FAST_FORWARD: entries or ids in the slot's answer area */
+};
+
+/* What a sampler that exports vocabulary() gets: the host writes it, in one piece, to the 8-aligned offset that
+ * vocabulary(size) returns, before init() (clause 2.16). Offsets count from the beginning of this struct. */
+struct sealhost_token_table {
+    uint32_t size;    /* sizeof(struct sealhost_token_table) */
+    uint32_t count;   /* tokens; ids of the model that are not below it spell nothing */
+    int32_t bos;      /* token id, -1: none */
+    int32_t eos;
+    int32_t unknown;
+    uint32_t types;   /* offset of uint8 types[count]: SEALHOST_TYPE_*, 0 counts as normal */
+    uint32_t offsets; /* offset of uint32 offsets[count + 1] into the bytes, never descending */
+    uint32_t bytes;   /* offset of the bytes that the ids spell, one after another; control tokens spell none */
 };
 
 /* ---- tokenizer -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
  *     SEALHOST_CANDIDATES 40       tier = "topk:40": candidates[row->candidate_count] instead of logits
  *     SEALHOST_ROWS 4              slots; with 1, a request with n > 1 gets n instances
  *     SEALHOST_MAX_BACKTRACK 8     ids that one answer may take back
+ *     SEALHOST_VOCABULARY 8388608  bytes of room for the tokens' texts, so that you may ask token_text(id, &length)
  *     SEALHOST_SLOT_STATE          you keep something for each slot, and write `began`, `forked` and `ended`
  *     SEALHOST_VOCAB, _HISTORY, _BIASES, _CONFIG, _ANSWER   other capacities; room that nobody uses costs no memory
  *
@@ -151,6 +152,29 @@ static inline void log_number(uint32_t number) {
 static inline double uniform(void) {
     return (double)(row->random[0] >> 11) * 0x1p-53;
 }
+
+#ifdef SEALHOST_VOCABULARY
+static union {
+    struct sealhost_token_table table; /* tokens.table.count, .eos, ...: there from init() on */
+    uint8_t bytes[SEALHOST_VOCABULARY];
+} tokens __attribute__((aligned(8)));
+
+/* The bytes that an id below tokens.table.count spells; control tokens spell none. */
+static inline const uint8_t *token_text(uint32_t id, uint32_t *length) {
+    const uint32_t *offsets = (const uint32_t *)(const void *)(tokens.bytes + tokens.table.offsets);
+    *length = offsets[id + 1] - offsets[id];
+    return tokens.bytes + tokens.table.bytes + offsets[id];
+}
+
+static inline uint32_t token_type(uint32_t id) {
+    uint8_t type = tokens.bytes[tokens.table.types + id];
+    return type ? type : SEALHOST_TYPE_NORMAL;
+}
+
+SEALHOST_EXPORT(vocabulary) int32_t vocabulary(uint32_t size) {
+    return size <= sizeof tokens ? (int32_t)sealhost_offset(&tokens) : 0;
+}
+#endif
 
 /* ---- exports ---------------------------------------------------------------------------------------------------- */
 

@@ -127,6 +127,20 @@ pub struct StepResult {
     pub count: u32,
 }
 
+/// What the host writes before `init` for a guest with `vocabulary!`; offsets count from its beginning.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TokenTable {
+    pub size: u32,
+    pub count: u32,
+    pub bos: i32,
+    pub eos: i32,
+    pub unknown: i32,
+    pub types: u32,
+    pub offsets: u32,
+    pub bytes: u32,
+}
+
 // ---- tokenizer --------------------------------------------------------------------------------------------
 
 #[repr(C)]
@@ -535,6 +549,48 @@ macro_rules! sampler {
         #[no_mangle]
         pub extern "C" fn step(rows: u32) -> i32 {
             areas().step(guest(), rows)
+        }
+    };
+}
+
+/// Room for the tokens' texts; made by `vocabulary!`.
+#[repr(C, align(8))]
+pub struct Words<const SIZE: usize> {
+    pub bytes: [u8; SIZE],
+}
+
+impl<const SIZE: usize> Words<SIZE> {
+    /// Number of tokens, BOS, EOS; there from `init` on.
+    pub fn table(&self) -> TokenTable {
+        // written by the host, 8-aligned, and any bytes are numbers
+        unsafe { *self.bytes.as_ptr().cast::<TokenTable>() }
+    }
+
+    /// The bytes that an id below `table().count` spells; control tokens spell none.
+    pub fn text(&self, id: u32) -> &[u8] {
+        let table = self.table();
+        let at = |index: u32| load(&self.bytes, (table.offsets + 4 * index) as usize) as usize;
+        &self.bytes[table.bytes as usize..][at(id)..at(id + 1)]
+    }
+
+    pub fn type_of(&self, id: u32) -> u8 {
+        self.bytes[(self.table().types + id) as usize].max(TYPE_NORMAL)
+    }
+}
+
+/// Asks the host for the tokens' texts: `vocabulary!(8388608)` beside `sampler!`; then `words().text(id)`.
+#[allow(unused_macros)]
+macro_rules! vocabulary {
+    ($size:expr) => {
+        static mut WORDS: $crate::sealhost::Words<{ $size }> = $crate::sealhost::Words { bytes: [0; $size] };
+
+        fn words() -> &'static $crate::sealhost::Words<{ $size }> {
+            unsafe { &*core::ptr::addr_of!(WORDS) }
+        }
+
+        #[no_mangle]
+        pub extern "C" fn vocabulary(size: u32) -> u32 {
+            if size as usize <= $size { $crate::sealhost::offset(words()) } else { 0 }
         }
     };
 }

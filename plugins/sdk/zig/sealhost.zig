@@ -113,6 +113,18 @@ pub const Result = extern struct {
     count: u32,
 };
 
+/// What the host writes before `init` for a guest with `vocabulary` in its capacities; offsets count from its beginning.
+pub const TokenTable = extern struct {
+    size: u32,
+    count: u32,
+    bos: i32,
+    eos: i32,
+    unknown: i32,
+    types: u32,
+    offsets: u32,
+    bytes: u32,
+};
+
 // ---- tokenizer ------------------------------------------------------------------------------------------
 
 pub const TokenizerLayout = extern struct {
@@ -193,6 +205,8 @@ pub const SamplerCapacity = struct {
     rows: u32 = 1,
     /// Ids that one answer may take back.
     max_backtrack: u32 = 0,
+    /// Bytes of room for the tokens' texts, for `tokenText` and `tokenType`; 0: they are not wanted.
+    vocabulary: u32 = 0,
     /// Logits of the largest model; a row is whole pages of 4096 bytes.
     vocab: u32 = 263168,
     /// Ids of the longest context.
@@ -221,6 +235,7 @@ pub fn Sampler(comptime capacity: SamplerCapacity, comptime Guest: type) type {
         var bias_area: [capacity.biases]Bias = undefined;
         var config_area: [capacity.config]u8 = @splat(0);
         var log_area: Log = .{ .written = 0, .bytes = @splat(0) };
+        var words_area: [capacity.vocabulary]u8 align(8) = @splat(0);
         var published: SamplerLayout = undefined;
         var result: *Result = undefined;
 
@@ -266,6 +281,26 @@ pub fn Sampler(comptime capacity: SamplerCapacity, comptime Guest: type) type {
                 log_area.bytes[log_area.written % log_bytes] = byte;
                 log_area.written +%= 1;
             }
+        }
+
+        /// Number of tokens, BOS, EOS; there from `init` on.
+        pub fn tokens() *const TokenTable {
+            return @ptrCast(&words_area);
+        }
+
+        /// The bytes that an id below `tokens().count` spells; control tokens spell none.
+        pub fn tokenText(id: u32) []const u8 {
+            const offsets: [*]const u32 = @ptrCast(@alignCast(&words_area[tokens().offsets]));
+            return words_area[tokens().bytes..][offsets[id]..offsets[id + 1]];
+        }
+
+        pub fn tokenType(id: u32) TokenType {
+            const found = words_area[tokens().types + id];
+            return if (found == 0) .normal else @enumFromInt(found);
+        }
+
+        fn vocabulary(size: u32) callconv(.c) u32 {
+            return if (size <= capacity.vocabulary) offset(&words_area) else 0;
         }
 
         fn counted(action: Action, id: u32, count: usize) i32 {
@@ -377,6 +412,7 @@ pub fn Sampler(comptime capacity: SamplerCapacity, comptime Guest: type) type {
             @export(&init, .{ .name = "init" });
             @export(&reset, .{ .name = "reset" });
             @export(&step, .{ .name = "step" });
+            if (capacity.vocabulary > 0) @export(&vocabulary, .{ .name = "vocabulary" });
         }
     };
 }

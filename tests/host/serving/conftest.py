@@ -29,8 +29,6 @@ from sealhost.host.serving.service import Service
 from sealhost.host.serving.template import ChatTemplate
 from sealhost.host.serving.workers import Workers
 from sealhost.sandbox import OperatorLimits, SamplerPlugin
-from sealhost.sandbox.config_schema import ConfigSchema
-from sealhost.sandbox.tier import Tier
 
 BOS, EOS, IM_START, IM_END = 300, 301, 302, 303
 SPECIALS = {"<s>": BOS, "</s>": EOS, "<|im_start|>": IM_START, "<|im_end|>": IM_END}
@@ -204,8 +202,8 @@ def sampler(name: str, schema: dict[str, Any] | None = None) -> SamplerPlugin:
         vocab_capacity=1 << 20, config_capacity=200, max_rows=8, max_backtrack=0, check_tier=lambda _: None
     )
     program: Any = SimpleNamespace(limits=None, engine=SimpleNamespace(allowed=OperatorLimits(), clock=time.monotonic))
-    checked = None if schema is None else ConfigSchema(schema)
-    return SamplerPlugin(name, "", program, layout, tier=Tier("full"), vocab_size=300, schema=checked)
+    plugin: Any = SimpleNamespace(name=name, sha256="", tier="full", config_schema=schema)
+    return SamplerPlugin(plugin, program, layout, vocab_size=300, takes_vocabulary=False)
 
 
 def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Plane:

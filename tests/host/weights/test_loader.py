@@ -69,7 +69,7 @@ class FakePlugins:
     def load_tokenizer(self, plugin, vocabulary):
         return SimpleNamespace(name=plugin.name, words=len(vocabulary.texts))
 
-    def load_sampler(self, plugin, vocab_size):
+    def load_sampler(self, plugin, vocab_size, _vocabulary):
         if self.fail:
             raise HostError("E_PLUGIN", plugin.name, "expected a good guest", "use another")
         return SimpleNamespace(name=plugin.name, vocab=vocab_size)

@@ -18,6 +18,7 @@ CLASSES = {
     "Row": "sealhost_row",
     "Bias": "sealhost_bias",
     "Candidate": "sealhost_candidate",
+    "TokenTable": "sealhost_token_table",
     "Result": "sealhost_result",
     "TokenizerLayout": "sealhost_tokenizer_layout",
     "VocabFlags": "sealhost_vocab_flags",

@@ -10,7 +10,8 @@ import pytest
 
 from sealhost.host.cli.main import run
 from sealhost.host.cli.plugin_folder import AuthoredPlugin
-from sealhost.sandbox import Decision, SamplerPlugin, SamplingParams, Sandbox
+from sealhost.host.cli.plugin_vocabulary import EOS, trial_vocabulary
+from sealhost.sandbox import AdmissionError, Decision, SamplerPlugin, SamplingParams, Sandbox
 
 EXAMPLES = sorted(path.parent for path in Path(__file__).parent.glob("examples/*/plugin.c"))
 VOCABULARY = 32
@@ -21,6 +22,7 @@ SKIPPED = {
     "no_doubles": {"fork"},
     "refrain": {"fork", "backtrack"},
     "company": {"backtrack"},
+    "digits": {"fork", "backtrack"},
 }
 
 
@@ -88,6 +90,29 @@ def test_candidates_are_enough_to_choose_another_than_the_best(loaded):
     assert [decision.tokens for decision in found] == [(6,), (6,), (6,)]
     best_in_the_middle = answers(loaded("runner_up"), [{5: 1, 9: 2}, {4: 1, 30: 50, 20: 3}])
     assert [decision.tokens for decision in best_in_the_middle] == [(5,), (20,)]
+
+
+def test_a_guest_that_knows_the_tokens_can_hold_the_model_to_a_form(example):
+    words = trial_vocabulary()
+    plugin = AuthoredPlugin.read(example("digits"))
+    with Sandbox(use_cache=False) as sandbox:
+        sampler = sandbox.load_sampler(plugin, len(words.texts), words)
+        assert sampler.takes_vocabulary
+        numbers = np.random.default_rng(4)
+        for seed in range(20):
+            text, found = b"", []
+            with sampler.session(SamplingParams(seed=seed), [65]) as session:
+                while EOS not in found and len(found) < 40:
+                    session.prepare((0,))
+                    session.logits(0)[:] = numbers.normal(0, 3, sampler.vocab_size)
+                    (decision,) = session.step()
+                    found += decision.tokens
+                    session.accept(0, decision.tokens)
+            text = b"".join(words.token_bytes[token] for token in found if token != EOS)
+            assert text.isdigit()
+            assert len(text) >= 3
+        with pytest.raises(AdmissionError, match="vocabulary for a sampler that asks for it"):
+            sandbox.load_sampler(plugin, len(words.texts))
 
 
 def test_what_was_said_can_be_taken_back(loaded):

@@ -18,6 +18,7 @@ STRUCTS = {
     "Row": "sealhost_row",
     "Bias": "sealhost_bias",
     "Candidate": "sealhost_candidate",
+    "TokenTable": "sealhost_token_table",
     "StepResult": "sealhost_result",
     "TokenizerLayout": "sealhost_tokenizer_layout",
     "VocabFlags": "sealhost_vocab_flags",

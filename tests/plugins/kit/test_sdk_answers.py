@@ -13,30 +13,37 @@ import pytest
 from sealhost.host.cli import plugin_build
 from sealhost.host.cli.main import run
 from sealhost.host.cli.plugin_folder import AuthoredPlugin
-from sealhost.sandbox import Decision, GuestError, SamplerPlugin, SamplingParams, Sandbox
+from sealhost.sandbox import Decision, GuestError, SamplerPlugin, SamplingParams, Sandbox, Vocabulary
 
 RUST = pytest.mark.skipif(plugin_build._rustc() is None, reason="no rustc with wasm32-unknown-unknown is installed")
 ASC = pytest.mark.skipif(shutil.which("asc") is None, reason="no asc, AssemblyScript's compiler, is on the path")
 LANGUAGES = ["c", "zig", pytest.param("rust", marks=RUST), pytest.param("assemblyscript", marks=ASC)]
 VOCABULARY = 60
 
-C_ROWS = "*/\n#define SEALHOST_ROWS 2u\n#define SEALHOST_MAX_BACKTRACK 4\n{}/*"
+WORDS = Vocabulary(
+    model="gpt2", pre="gpt-2", texts=(b"?",) * 20, types=np.array([1] * 18 + [3, 4], np.uint8), scores=np.zeros(20, np.float32),
+    merges=(), bos=-1, eos=18, unknown=-1, add_bos=False, add_eos=False, add_space_prefix=False,
+    token_bytes=(*(bytes([byte]) for byte in range(17)), b"07", b"<|end|>", b"012"),
+)  # fmt: skip
+"""Seventeen bytes, a word, a control token, a user-defined one."""
+
+C_ROWS = "*/\n#define SEALHOST_ROWS 2u\n#define SEALHOST_MAX_BACKTRACK 4\n#define SEALHOST_VOCABULARY (1u << 20)\n{}/*"
 TIERS = {
     "full": {
         "c": C_ROWS.format(""),
-        "zig": ".rows = 2, .max_backtrack = 4",
+        "zig": ".rows = 2, .max_backtrack = 4, .vocabulary = 1 << 20",
         "rust": "seen: 263168, candidates: 0, rows: 2, max_backtrack: 4",
         "assemblyscript": "FULL_TIER",
     },
     "topk:5": {
         "c": C_ROWS.format("#define SEALHOST_CANDIDATES 5\n"),
-        "zig": ".tier = .topk, .candidates = 5, .rows = 2, .max_backtrack = 4",
+        "zig": ".tier = .topk, .candidates = 5, .rows = 2, .max_backtrack = 4, .vocabulary = 1 << 20",
         "rust": "seen: 0, candidates: 5, rows: 2, max_backtrack: 4",
         "assemblyscript": "TOPK_TIER",
     },
     "mask": {
         "c": C_ROWS.format("#define SEALHOST_TIER_MASK\n"),
-        "zig": ".tier = .mask, .rows = 2, .max_backtrack = 4",
+        "zig": ".tier = .mask, .rows = 2, .max_backtrack = 4, .vocabulary = 1 << 20",
         "rust": "seen: 0, candidates: 0, rows: 2, max_backtrack: 4",
         "assemblyscript": "MASK_TIER",
     },
@@ -46,7 +53,7 @@ TIERS = {
 MARK = re.compile(r"\bTIER\b")
 
 DECLARATION = """name = "speaker"\nrole = "sampler"\nabi = 1\ntier = "{}"\n
-[limits]\nmemory_bytes = 4_194_304\ninit_ms = 1_000\nstep_ms = 1_000\n"""
+[limits]\nmemory_bytes = 16_777_216\ninit_ms = 1_000\nstep_ms = 1_000\n"""
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +71,20 @@ def speaker(tmp_path_factory) -> Callable[[str, str], SamplerPlugin]:
                 (folder / source).write_text(MARK.sub(TIERS[tier][lang], text))
                 (folder / "plugin.toml").write_text(DECLARATION.format(tier))
                 assert run(["plugin", "build", str(folder)]) == 0
-                made[lang, tier] = sandbox.load_sampler(AuthoredPlugin.read(folder), VOCABULARY)
+                made[lang, tier] = sandbox.load_sampler(AuthoredPlugin.read(folder), VOCABULARY, WORDS)
             return made[lang, tier]
 
         yield load
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_guest_that_asks_for_the_vocabulary_gets_texts_types_and_eos(lang, speaker):
+    plugin = speaker(lang, "full")
+    assert plugin.takes_vocabulary
+    for token, (text, kind) in {5: (b"\x05", 1), 17: (b"07", 1), 18: (b"", 3), 19: (b"\x30\x31\x32", 4)}.items():
+        with plugin.session(SamplingParams(), [1, token], config=b"v") as session:
+            (found,) = session.step()
+        assert found.tokens == (*text, kind, 20, 18)
 
 
 def answered(plugin: SamplerPlugin, letter: bytes) -> Decision:

@@ -23,6 +23,7 @@ STRUCTS = {
     "Row": ("sealhost_row", abi.ROW),
     "Bias": ("sealhost_bias", abi.BIAS),
     "Candidate": ("sealhost_candidate", abi.CANDIDATE),
+    "TokenTable": ("sealhost_token_table", abi.TOKEN_TABLE),
     "Result": ("sealhost_result", abi.RESULT),
     "TokenizerLayout": ("sealhost_tokenizer_layout", abi.TOKENIZER_LAYOUT),
     "VocabFlags": ("sealhost_vocab_flags", abi.VOCAB_FLAGS),

@@ -35,6 +35,18 @@ static int32_t sample(void) {
         candidates[0].logit = -__builtin_inff();
         return answer(SEALHOST_EDITED, 0);
 #endif
+#ifdef SEALHOST_VOCABULARY
+    case 'v': { /* the text of the last token of the prompt, byte by byte, then its type, the number of tokens, and EOS */
+        uint32_t length, id = history[row->prompt_length - 1];
+        const uint8_t *text = token_text(id, &length);
+        for (uint32_t i = 0; i < length; i++)
+            answer_words[i] = text[i];
+        answer_words[length] = token_type(id);
+        answer_words[length + 1] = tokens.table.count;
+        answer_words[length + 2] = (uint32_t)tokens.table.eos;
+        return fast_forward(length + 3);
+    }
+#endif
     default:
         return answer(SEALHOST_STOP, 0);
     }

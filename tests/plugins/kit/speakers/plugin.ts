@@ -3,8 +3,10 @@
 import { EDITED, ERROR_CAPACITY, fail, OK, PASS, STOP } from "sealhost/sealhost";
 import {
   addBias, allow, allowNone, answer, answer_words, answerMask, answerSparse, backtrack, candidate, config, declareBacktrack, declareTier,
-  fastForward, FULL_TIER, logText, MASK_TIER, stepFits, TOPK_TIER,
+  fastForward, FULL_TIER, history, logText, MASK_TIER, row, stepFits, TOPK_TIER,
 } from "sealhost/sampler";
+import { tokenLength, tokens, tokenText, tokenType } from "sealhost/vocabulary";
+export { vocabulary } from "sealhost/vocabulary";
 export { layout, sealhost_sampler_v1 } from "sealhost/sampler";
 
 export function init(): i32 {
@@ -41,6 +43,14 @@ export function step(rows: u32): i32 {
     case 0x65:
       candidate(0).logit = -Infinity;
       return answer(EDITED, 0);
+    case 0x76: { // the text of the last token of the prompt, byte by byte, then its type, the number of tokens, and EOS
+      const id = load<u32>(history + 4 * (row.prompt_length - 1)), length = tokenLength(id);
+      for (let i: u32 = 0; i < length; i++) store<u32>(answer_words + 4 * i, <u32>load<u8>(tokenText(id) + i));
+      store<u32>(answer_words + 4 * length, tokenType(id));
+      store<u32>(answer_words + 4 * length + 4, tokens.count);
+      store<u32>(answer_words + 4 * length + 8, <u32>tokens.eos);
+      return fastForward(length + 3);
+    }
     default:
       return answer(STOP, 0);
   }

@@ -35,6 +35,16 @@ pub fn step() i32 {
             guest.candidates()[0].logit = nothing;
             return guest.answer(.edited, 0);
         },
+        'v' => { // the text of the last token of the prompt, byte by byte, then its type, the number of tokens, and EOS
+            const id = guest.history()[guest.row.prompt_length - 1];
+            var ids: [16]u32 = undefined;
+            const text = guest.tokenText(id);
+            for (text, 0..) |byte, i| ids[i] = byte;
+            ids[text.len] = @intFromEnum(guest.tokenType(id));
+            ids[text.len + 1] = guest.tokens().count;
+            ids[text.len + 2] = @bitCast(guest.tokens().eos);
+            return guest.fastForward(ids[0 .. text.len + 3]);
+        },
         else => return guest.answer(.stop, 0),
     }
 }
