@@ -145,6 +145,15 @@ def test_a_stream_that_began_on_the_old_version_ends_on_it_with_every_token(desk
     assert desk.models()["retiring"] == []
 
 
+def test_a_host_that_ends_waits_for_nobody_who_still_uses_an_older_version(desk: Any) -> None:
+    with desk.service.registry.hold("lab"):
+        assert desk.swap(desk.bundle(4)).status_code == 200
+        assert desk.swap(desk.bundle(5)).status_code == 200
+        assert [one["version"] for one in desk.models()["retiring"]] == [3]
+        desk.deployment.close()
+        assert desk.deployment.retiring == []
+
+
 def test_a_request_that_is_being_encoded_keeps_its_version(desk: Any, until: Any) -> None:
     plane = desk.host.planes[3]
     plane.tokenizer.gate = threading.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from sealhost.host.cli.main import run
 
@@ -44,6 +46,26 @@ def test_swap_and_rollback_say_from_which_version_to_which(desk: Any, say: Any) 
     assert say(desk, "swap", "lab")[1].startswith("lab: already serving version 4")
     assert say(desk, "rollback", "lab")[1].startswith("lab: version 4 → 3")
     assert desk.ask()[0] == "version 3"
+
+
+def test_a_person_who_looks_sees_how_far_it_is(
+    desk: Any, monkeypatch: pytest.MonkeyPatch, until: Callable[..., None]
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        "sealhost.host.cli.admin_progress.Console", lambda **_: Console(file=screen, force_terminal=True, width=100)
+    )
+    root = desk.bundle(4)
+    desk.host.loading.clear()
+    desk.host.gate = threading.Event()
+    codes: list[int] = []
+    swapping = threading.Thread(target=lambda: codes.append(run(["swap", str(root), "--admin", desk.admin_url])))
+    swapping.start()
+    until(lambda: "verifying and loading" in screen.getvalue())
+    until(lambda: "1/2 bytes" in screen.getvalue())
+    desk.host.gate.set()
+    swapping.join(10)
+    assert codes == [0]
 
 
 def test_a_relative_directory_is_named_in_full(desk: Any, say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
