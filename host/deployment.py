@@ -15,6 +15,7 @@ Example:
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -353,7 +354,7 @@ class Deployment:
             return
         self._places[name] = Place(place.current, None, place.earlier)
         if not self._registry.holders(place.previous.served):
-            place.previous.close()
+            _close(place.previous)
             return
         thread = threading.Thread(target=self._free, args=(place.previous,), name=f"retire-{name}", daemon=True)
         self._retiring[thread] = place.previous
@@ -361,7 +362,7 @@ class Deployment:
 
     def _free(self, opened: Opened) -> None:
         if self._registry.wait_until_free(opened.served, lambda: self._closing):
-            opened.close()
+            _close(opened)
             _say("freed", model=opened.served.name, version=opened.bundle.manifest.version)
         self._retiring.pop(threading.current_thread(), None)
 
@@ -387,6 +388,16 @@ def _weights_dropped_on_refusal(bundle: VerifiedBundle) -> Iterator[None]:
     except BaseException:
         _drop_weights(bundle)
         raise
+
+
+def _close(opened: Opened) -> None:
+    """Frees a model that nobody uses; a fault on the way is no failure of the swap that has come before."""
+    try:
+        opened.close()
+    except Exception as error:
+        traceback = os.environ.get("SEALHOST_DEBUG") == "1"
+        with suppress(OSError):
+            log.exception("bug", operation="free", error=f"{type(error).__name__}: {error}", exc_info=traceback)
 
 
 def _say(event: str, **facts: object) -> None:

@@ -174,6 +174,17 @@ def test_without_keeping_the_one_before_it_is_freed_at_once(make_desk: Callable[
     assert desk.models()["models"][0]["previous"]["loaded"] is False
 
 
+def test_a_model_that_cannot_be_freed_makes_no_failure_of_a_swap_that_is_done(make_desk: Callable[..., Any]) -> None:
+    desk = make_desk(keep_previous=False)
+
+    def fail() -> None:
+        raise ZeroDivisionError("a bug")
+
+    desk.deployment.places["lab"].current._resources.callback(fail)
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    assert (desk.ask()[0], desk.host.open_now) == ("version 4", [4])
+
+
 # ---- what fails on the way
 
 
