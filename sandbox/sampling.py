@@ -64,10 +64,11 @@ def sample(
     Raises:
         EmptyError: When there is no candidate.
     """
-    scores = processed(logits, params, history, prompt_length, bias=bias)
-    if allowed is not None:
-        scores[~allowed] = -np.inf
-    return _choose(scores, params, random_word)
+    if allowed is None:
+        return _choose(processed(logits, params, history, prompt_length, bias=bias), params, random_word)
+    ids = np.flatnonzero(allowed)  # what is forbidden takes no time
+    scores = processed(logits[ids], params, history, prompt_length, ids=ids, bias=bias)
+    return int(ids[_choose(scores, params, random_word)])
 
 
 def sample_among(
@@ -130,7 +131,7 @@ def processed(
     history: NDArray[np.uint32],
     prompt_length: int,
     *,
-    ids: NDArray[np.uint32] | None = None,
+    ids: NDArray[np.integer[Any]] | None = None,
     bias: NDArray[np.void] | None = None,
 ) -> NDArray[np.float64]:
     """The logits after bias and penalties.
@@ -153,9 +154,11 @@ def processed(
         at, _ = _places(ids, np.array([token]))
         scores[at] = scores[at] + float(np.float32(added)) if added > -np.inf else -np.inf
     if bias is not None:
-        is_added = bias["bias"] > -np.inf
-        np.add.at(scores, bias["id"][is_added], bias["bias"][is_added].astype(np.float64))
-        scores[bias["id"][~is_added]] = -np.inf
+        at, is_there = _places(ids, bias["id"])
+        values = bias["bias"][is_there]
+        is_added = values > -np.inf
+        np.add.at(scores, at[is_added], values[is_added].astype(np.float64))
+        scores[at[~is_added]] = -np.inf
     penalty = float(np.float32(params.repetition_penalty))
     if penalty != 1:
         seen, _ = _places(ids, np.unique(history))
@@ -171,7 +174,7 @@ def processed(
 
 
 def _places(
-    ids: NDArray[np.uint32] | None, wanted: NDArray[np.integer[Any]]
+    ids: NDArray[np.integer[Any]] | None, wanted: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.integer[Any]], NDArray[np.bool_] | slice]:
     """Where the scores of `wanted` ids stand, and which of them are there at all."""
     if ids is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -179,3 +180,36 @@ def test_randomness_is_a_function_of_seed_choice_and_position():
 def test_parameters_out_of_range_are_refused_by_name(bad):
     with pytest.raises(SandboxError, match=next(iter(bad))):
         SamplingParams(**bad)
+
+
+def drawn_or_none(*arguments, **keywords) -> int | None:
+    try:
+        return sample(*arguments, **keywords)
+    except EmptyError:
+        return None
+
+
+def test_masked_draw_is_that_of_the_whole_row_with_the_others_forbidden():
+    numbers = np.random.default_rng(8)
+    drawn = empty = 0
+    for _ in range(600):
+        size = int(numbers.choice([10, 300, 5000]))
+        logits = numbers.normal(0, 3, size).astype(np.float32)
+        logits[numbers.random(size) < numbers.choice([0, 0.5])] = numbers.choice([np.nan, INF])
+        allowed = numbers.random(size) < numbers.choice([0.01, 0.3, 0.9])
+        allowed[0] |= not allowed.any()
+        params = SamplingParams(
+            temperature=float(numbers.choice([0, 0.7, 3])), top_k=int(numbers.choice([0, 5, 400])),
+            top_p=float(numbers.choice([1, 0.8])), min_p=float(numbers.choice([0, 0.1])), presence_penalty=1.0,
+            repetition_penalty=1.5, logit_bias=tuple((int(t), -INF) for t in numbers.choice(size, 3, replace=False)),
+        )  # fmt: skip
+        history, word = numbers.integers(0, size, 8).astype(np.uint32), int(numbers.integers(0, 1 << 63)) * 2
+        bias = np.array([(1, 2.0), (2, -INF)], [("id", "<u4"), ("bias", "<f4")])
+        forbidden = tuple((int(token), -INF) for token in np.flatnonzero(~allowed))
+        plain = dataclasses.replace(params, logit_bias=(*params.logit_bias, (1, 2.0), (2, -INF), *forbidden))
+        found = drawn_or_none(logits, params, history, 3, word, allowed=allowed, bias=bias)
+        assert found == drawn_or_none(logits, plain, history, 3, word)
+        empty += found is None
+        drawn += found is not None
+    assert drawn > 300
+    assert empty > 5
