@@ -3,12 +3,11 @@
 #include "arena.h"
 #include "tokens.h"
 
-struct pair {
-    uint32_t left, right;
-    uint32_t rank; /* + 1; 0: free slot */
-};
+/* A slot: left << 42 | right << 22 | (rank + 1); 0: free. Ids have 20 bits and ranks 21 (the bounds of stream.c). */
+#define RANK_BITS 22
+#define RANK_MASK ((1u << RANK_BITS) - 1)
 
-static struct pair *pairs;
+static uint64_t *pairs;
 static uint32_t mask;
 static uint32_t *merged_by_rank;
 
@@ -20,30 +19,24 @@ int pairs_reserve(uint32_t merges) {
     return pairs && merged_by_rank;
 }
 
-static uint32_t hash_pair(uint32_t left, uint32_t right) {
-    uint64_t mixed = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
-    return (uint32_t)(mixed >> 32) ^ (uint32_t)(mixed >> 52);
-}
-
-static struct pair *slot_of(uint32_t left, uint32_t right) {
-    uint32_t at = hash_pair(left, right) & mask;
-    struct pair *slot = &pairs[at];
-    while (slot->rank && (slot->left != left || slot->right != right)) {
+/* The slot that holds this pair, or the free slot where it belongs. */
+static uint64_t *slot_of(uint32_t left, uint32_t right) {
+    uint64_t pair = (uint64_t)left << 20 | right, mixed = pair * 0x9E3779B97F4A7C15u;
+    uint32_t at = ((uint32_t)(mixed >> 32) ^ (uint32_t)(mixed >> 52)) & mask;
+    while (pairs[at] && pairs[at] >> RANK_BITS != pair)
         at = (at + 1) & mask;
-        slot = &pairs[at];
-    }
-    return slot;
+    return &pairs[at];
 }
 
 void pairs_add(uint32_t rank, uint32_t left, uint32_t right, uint32_t merged) {
-    struct pair *slot = slot_of(left, right);
+    uint64_t *slot = slot_of(left, right);
     merged_by_rank[rank] = merged;
-    if (!slot->rank)
-        *slot = (struct pair){left, right, rank + 1};
+    if (!*slot)
+        *slot = (uint64_t)left << 42 | (uint64_t)right << RANK_BITS | (rank + 1);
 }
 
 uint32_t pairs_rank(uint32_t left, uint32_t right) {
-    return slot_of(left, right)->rank - 1; /* a free slot, 0, becomes NO_RANK */
+    return ((uint32_t)*slot_of(left, right) & RANK_MASK) - 1; /* a free slot, 0, becomes NO_RANK */
 }
 
 uint32_t pairs_merged(uint32_t rank) {

@@ -1,6 +1,6 @@
 /* Merges: which pairs of tokens become which token, and how soon.
  *
- *   (left id, right id) -> rank  open addressing, 12-byte slots, at most two thirds full
+ *   (left id, right id) -> rank  open addressing, 8-byte slots, at most two thirds full
  *   rank -> merged id            an array
  */
 #ifndef PAIRS_H

@@ -4,7 +4,7 @@
 #include "sealhost_guest.h"
 #include "tokens.h"
 
-#define SLOTS 8192u /* words of a long text that differ: most of them find a slot; 160 KiB */
+#define SLOTS 2048u /* a long text's common words find a slot; 40 KiB, for every page that a request touches costs it 2 us */
 #define LONGEST 64u /* bytes; longer ones hardly repeat */
 
 struct seen {
