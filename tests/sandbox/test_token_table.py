@@ -7,8 +7,9 @@ import struct
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
-from sealhost.sandbox import SamplingParams
+from sealhost.sandbox import AdmissionError, SamplingParams
 from sealhost.sandbox.token_table import token_table
 
 TAKES = """(func (export "vocabulary") (param i32) (result i32) (global.set $size (local.get 0)) (i32.const 65536))
@@ -45,6 +46,12 @@ def test_each_vocabulary_has_a_snapshot_of_its_own(sandbox, build_guest, byte_vo
         assert sampler.takes_vocabulary
         with sampler.session(SamplingParams(), []) as session:
             assert session.step()[0].tokens == (first,)
+
+
+def test_guest_that_asks_where_there_is_none_is_refused(sandbox, build_guest):
+    with pytest.raises(AdmissionError, match="expected a vocabulary for a sampler that asks for it") as caught:
+        sandbox.load_sampler(build_guest("sampler", TAKES), 260)
+    assert caught.value.clause == "1.15"
 
 
 def test_guest_that_does_not_ask_gets_none(sandbox, build_guest, byte_vocabulary):
