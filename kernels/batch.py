@@ -86,9 +86,12 @@ class StepBatch:
         if len(blocks) * KV_BLOCK_TOKENS < end or len(blocks) > self.block_tables.shape[1]:
             raise BatchError(f"expected KV blocks for {end} positions, got {len(blocks)} of {KV_BLOCK_TOKENS}")
         last = first + len(ids)
-        self.tokens[first:last] = ids
-        self.positions[first:last] = np.arange(start, end, dtype=np.int32)
-        self.sequences[first:last] = row
+        if len(ids) == 1:  # decode: a slice costs as much as all else here
+            self.tokens[first], self.positions[first], self.sequences[first] = ids[0], start, row
+        else:
+            self.tokens[first:last] = ids
+            self.positions[first:last] = np.arange(start, end, dtype=np.int32)
+            self.sequences[first:last] = row
         self.block_tables[row, : len(blocks)] = blocks
         if logits_address is not None:
             self.logits_tokens[self.logits_count] = last - 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
+from operator import is_
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +15,16 @@ from ..errors import BatchError, KernelError
 from .arena import address
 from .crew import Crew
 from .pace import Pace, size_class
-from .program import Context, Fault
+from .program import WORD, Context, Fault
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ..backend import DecoderSpec
     from .arena import Arena
     from .loader import Kernels
     from .memory import Capacity, StepMemory
+    from .pace import Mode
 
 _ARRAYS = (
     ("tokens", Context.TOKENS, np.int32),
@@ -30,6 +34,8 @@ _ARRAYS = (
     ("logits_tokens", Context.LOGITS_TOKENS, np.int32),
     ("logits_addresses", Context.LOGITS_ADDRESSES, np.uint64),
 )
+_COUNTED = ("tokens", "sequences", "logits")
+"""What the words from Context.TOKEN_COUNT on count."""
 _FAULTS = {
     Fault.TOKEN: "token ids of 0 to {vocab} exclusive",
     Fault.POSITION: "positions of 0 to {limit} exclusive that the block tables have room for",
@@ -47,7 +53,11 @@ class CpuModel:
     ) -> None:
         self._spec, self._capacity, self._memory, self._weight_bytes = spec, capacity, memory, weights.used
         self._lock = threading.Lock()
-        self._bound: list[object] = [None] * len(_ARRAYS)
+        self._bound: tuple[object, ...] = ()
+        self._most = (0, 0, 0)
+        first = Context.TOKEN_COUNT // WORD
+        self._counts = memory.context[first : first + len(_COUNTED)]
+        self._mode: Mode | None = None
         self._crew = Crew(memory.sync, capacity.threads)
         self._paces = {size: Pace(capacity.threads) for size in map(size_class, range(1, capacity.max_tokens + 1))}
         owner = (kernels, weights, memory, keep)
@@ -95,13 +105,15 @@ class CpuModel:
         with self._lock:
             self._finalizer()
             self._owner = None
-            self._bound = [None] * len(_ARRAYS)
+            self._bound = ()
 
     def _run(self, tokens: int) -> None:
         pace = self._paces[size_class(tokens)]
         mode = pace.choose()
-        self._memory.put(Context.THREADS, mode.threads)
-        self._crew.set_spins(mode.spins)
+        if mode is not self._mode:
+            self._memory.put(Context.THREADS, mode.threads)
+            self._crew.set_spins(mode.spins)
+            self._mode = mode
         start = time.perf_counter()
         fault = self._enter()
         if fault:
@@ -110,22 +122,19 @@ class CpuModel:
 
     def _bind(self, batch: StepBatch) -> None:
         """Puts the batch's counts, and where it is another batch also its addresses, into the context."""
-        arrays = [getattr(batch, name) for name, _, _ in _ARRAYS]
-        if any(new is not old for new, old in zip(arrays, self._bound, strict=True)):
+        arrays = (
+            batch.tokens, batch.positions, batch.sequences, batch.block_tables, batch.logits_tokens,
+            batch.logits_addresses,
+        )  # fmt: skip
+        if not self._bound or not all(map(is_, arrays, self._bound)):
             self._bind_arrays(arrays)
         counts = (batch.token_count, batch.sequence_count, batch.logits_count)
-        tokens = min(self._capacity.max_tokens, *(len(array) for array in arrays[:3]))
-        sequences = min(self._capacity.max_sequences, len(batch.block_tables))
-        rows = min(self._capacity.max_sequences, len(batch.logits_tokens), len(batch.logits_addresses))
-        for name, value, most in zip(("tokens", "sequences", "logits"), counts, (tokens, sequences, rows), strict=True):
+        for name, value, most in zip(_COUNTED, counts, self._most, strict=True):
             if not 0 <= value <= most:
                 raise BatchError(f"expected at most {most} {name} in a step, got {value}")
-        put = self._memory.put
-        put(Context.TOKEN_COUNT, counts[0])
-        put(Context.SEQUENCE_COUNT, counts[1])
-        put(Context.LOGITS_COUNT, counts[2])
+        self._counts[:] = counts
 
-    def _bind_arrays(self, arrays: list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]) -> None:
+    def _bind_arrays(self, arrays: tuple[NDArray[Any], ...]) -> None:
         for (name, _, dtype), array in zip(_ARRAYS, arrays, strict=True):
             if (
                 array.dtype != dtype
@@ -138,7 +147,14 @@ class CpuModel:
         for (_, word, _), array in zip(_ARRAYS, arrays, strict=True):
             self._memory.put(word, address(array))
         self._memory.put(Context.TABLE_STRIDE, arrays[3].shape[1] * 4)
-        self._bound = list(arrays)
+        tokens, positions, sequences, tables, logits_tokens, logits_addresses = map(len, arrays)
+        rows = self._capacity.max_sequences
+        self._most = (
+            min(self._capacity.max_tokens, tokens, positions, sequences),
+            min(rows, tables),
+            min(rows, logits_tokens, logits_addresses),
+        )
+        self._bound = arrays
 
     def _refuse(self, fault: Fault) -> None:
         limits = {"vocab": self._spec.vocab, "limit": self._memory.position_limit, "blocks": self._capacity.kv_blocks}
