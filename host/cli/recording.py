@@ -3,11 +3,13 @@
     with new_recording(path) as file: …
 
 * Nothing is overwritten, and a file that nothing was written to does not stay.
+* It holds what the prompt was, so it is its owner's alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import IO, TYPE_CHECKING
 
 from ...signing import Code, SealError
@@ -28,7 +30,7 @@ def new_recording(path: Path | None) -> Iterator[IO[bytes] | None]:
         yield None
         return
     try:
-        file = path.open("xb")
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
     except OSError as error:
         raise SealError(
             Code.IO, str(path), f"cannot make it: {error.strerror}", "choose a path that is free"

@@ -265,3 +265,12 @@ def test_first_difference_is_named(byte_vocabulary):
     problem = check(byte_vocabulary, b"abc", ids(97, 99, 99), add_special=False, parse_special=False)
     assert problem is not None
     assert "byte 1" in problem
+
+
+def test_models_own_normaliser_comes_before_the_guest(sandbox, build_guest, byte_vocabulary):
+    shouting = dataclasses.replace(byte_vocabulary, normalize=lambda text: text.upper() * 2)
+    tokenizer = sandbox.load_tokenizer(build_guest("tokenizer"), shouting)
+    assert tokenizer.encode("ok", add_special=False, parse_special=False) == [79, 75, 79, 75]
+    for length in (3000, 5000):  # too long after it, too long before it
+        with pytest.raises(SandboxError, match="bytes of text"):
+            tokenizer.encode("a" * length, add_special=False, parse_special=False)

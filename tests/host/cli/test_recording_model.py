@@ -34,6 +34,7 @@ def test_an_answer_replays_to_the_same_tokens(recording: Path, capsys: pytest.Ca
     assert (code, facts["alike"], facts["complete"]) == (0, True, True)
     assert facts["steps"] == facts["decisions"] == 6
     assert facts["recorded with"] == "standard, this module"
+    assert recording.stat().st_mode & 0o777 == 0o600
 
 
 def test_another_sampler_is_told_where_it_differs(
