@@ -41,8 +41,8 @@ Reading = Literal["whole", "ahead", "lazy"]
 each chunk when it is first touched."""
 
 _AHEAD_BYTES: Final = 128 << 20
-"""Bytes that are read before anyone asks for them: what is hashed while a verb still imports its compiler and sandbox,
-and little beside a model."""
+"""Bytes that are read before anyone asks for them: hashed while a verb still imports its compiler and sandbox. More
+would be read into ever new pages, where now those that were released come back."""
 _AHEAD_CHUNKS_PER_WORKER: Final = 4
 """The least that keeps each of many workers busy while a tensor is repacked."""
 

@@ -41,7 +41,7 @@ import sys
 from pathlib import Path
 import sealhost.signing.weights as weights_module
 from sealhost.signing import DirectoryTrust, verify
-weights_module.worker_count = lambda _: 2  # memory goes with it, from 32 on
+weights_module.ahead_chunks = lambda _: 8  # memory goes with it
 home = Path(sys.argv[1])
 for reading in ("ahead", "lazy"):
     weights = verify(home / "b", DirectoryTrust(home / "keys"), reading=reading).weights
@@ -98,4 +98,4 @@ def test_weights_beyond_the_address_space_are_signed_and_verified(huge) -> None:
 def test_weights_that_are_consumed_meanwhile_stay_in_memory_for_a_moment_only(huge) -> None:
     sign_bundle(huge / "b", parse_private_key(read_private_key_file(huge / "k.key"), None, "k.key"))
     (peak_kib,) = map(int, output_of(CONSUMER, huge))
-    assert peak_kib < 250 << 10  # 128 MiB are read ahead
+    assert peak_kib < 150 << 10
