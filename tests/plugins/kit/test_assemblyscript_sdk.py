@@ -47,17 +47,23 @@ def test_areas_are_as_large_as_their_capacities_say():
     """`memory.data` takes literal numbers alone, so the sizes stand there a second time."""
     for part, sizes in {
         "sampler": {
-            "logits": ("VOCAB", 4),
-            "history": ("HISTORY", 4),
+            "logits_area": ("VOCAB", 4 * 4),
+            "history_area": ("HISTORY", 4 * 4),
+            "candidate_area": ("CANDIDATES", 4 * 8),
+            "answer_area": ("ANSWER", 4),
             "bias": ("BIASES", 8),
             "config": ("CONFIG", 1),
-            "candidates": ("CANDIDATES", 8),
-            "answer_words": ("ANSWER", 1),
+            "row_area": ("ROWS", 96),
+            "result_area": ("ROWS", 16),
         },
+        "vocabulary": {"words": ("WORDS", 1)},
         "tokenizer": {"input": ("INPUT", 1), "output": ("IDS", 4), "stream": ("STREAM", 1)},
     }.items():
         text = (PLUGINS / f"sdk/assemblyscript/{part}.ts").read_text()
-        for name, (capacity, width) in sizes.items():
+        for name, (
+            capacity,
+            width,
+        ) in sizes.items():  # width: bytes of an entry, times the four slots where it is by slot
             size = int(re.search(rf"const {name}: usize = memory\.data\((\d+), \d+\);", text)[1])
             assert size == width * int(re.search(rf"const {capacity}: u32 = (\d+);", text)[1]), name
 

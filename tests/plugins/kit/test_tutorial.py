@@ -33,7 +33,7 @@ HEADS = {
     "plugin.c": "static int32_t sample(void) {\n",
     "plugin.zig": "pub fn step() i32 {\n",
     "plugin.rs": "fn step(&mut self, step: &mut Step) -> Outcome {\n",
-    "plugin.ts": "export function step(rows: u32): i32 {\n",
+    "plugin.ts": "function sample(): i32 {\n",
 }
 BLOCKS = {"assemblyscript": "ts"}
 

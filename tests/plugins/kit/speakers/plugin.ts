@@ -1,17 +1,19 @@
 // Says what the first letter of its configuration asks for.
 
-import { EDITED, ERROR_CAPACITY, fail, OK, PASS, STOP } from "sealhost/sealhost";
+import { EDITED, OK, PASS, STOP } from "sealhost/sealhost";
 import {
-  addBias, allow, allowNone, answer, answer_words, answerMask, answerSparse, backtrack, candidate, config, declareBacktrack, declareTier,
-  fastForward, FULL_TIER, history, logText, MASK_TIER, row, stepFits, TOPK_TIER,
+  addBias, allow, allowNone, answer, answer_words, answerMask, answerSparse, backtrack, candidate, config, eachRow, fastForward,
+  FULL_TIER, history, logText, MASK_TIER, publish, row, TOPK_TIER,
 } from "sealhost/sampler";
 import { tokenLength, tokens, tokenText, tokenType } from "sealhost/vocabulary";
 export { vocabulary } from "sealhost/vocabulary";
-export { layout, sealhost_sampler_v1 } from "sealhost/sampler";
+export { sealhost_sampler_v1 } from "sealhost/sampler";
+
+export function layout(): u32 {
+  return publish(TIER, 2, 4);
+}
 
 export function init(): i32 {
-  declareTier(TIER);
-  declareBacktrack(4);
   return OK;
 }
 
@@ -20,7 +22,10 @@ export function reset(): i32 {
 }
 
 export function step(rows: u32): i32 {
-  if (!stepFits(rows)) return fail(ERROR_CAPACITY, "step: too much");
+  return eachRow(rows, sample);
+}
+
+function sample(): i32 {
   switch (load<u8>(config)) {
     case 0x6d:
       allowNone();

@@ -1,10 +1,10 @@
 // @NAME@: forbids the last token, so that none comes twice in a row, and leaves the drawing to the host.
 //
-// Change `step`. What the host writes before each one: `row` (parameters, lengths, randomness), f32 logits, u32 history,
-// biases, configuration, each at the address of its name.
+// Change `sample`. What the host writes before it is called: `row` (parameters, lengths, randomness), f32 logits, u32
+// history, biases, configuration, each at the address of its name.
 
-import { EDITED, ERROR_CAPACITY, fail, OK, PASS, STOP } from "sealhost/sealhost";
-import { answer, history, logits, row, stepFits } from "sealhost/sampler";
+import { EDITED, OK, PASS, STOP } from "sealhost/sealhost";
+import { answer, eachRow, history, logits, row } from "sealhost/sampler";
 export { layout, sealhost_sampler_v1 } from "sealhost/sampler";
 
 /** Tables that need time are made here: the host snapshots the guest after it. */
@@ -12,13 +12,16 @@ export function init(): i32 {
   return OK;
 }
 
-/** Forgets what `step` remembered; this guest remembers nothing. */
+/** Forgets what `sample` remembered; this guest remembers nothing. */
 export function reset(): i32 {
   return OK;
 }
 
 export function step(rows: u32): i32 {
-  if (!stepFits(rows)) return fail(ERROR_CAPACITY, "step: expected one row within this sampler's capacities");
+  return eachRow(rows, sample);
+}
+
+function sample(): i32 {
   if (row.history_length == row.prompt_length)
     return answer(PASS, 0); // nothing is generated yet: the host draws from the logits as they are
   for (let id: u32 = 0; id < row.vocab_size; id++) {
