@@ -99,13 +99,13 @@ class AdminClient:
             if status == http.HTTPStatus.OK and isinstance(value, dict):
                 return value
             said = value["error"]
-            self._refused(said if isinstance(said, dict) else {})
+            self._refused(status, said if isinstance(said, dict) else {})
         except (ValueError, KeyError, TypeError, RecursionError):
             problem = f"expected a sealhost's admin plane, got an answer with status {status} that is none"
             raise HostError(Code.IO, self._url, problem, "name the admin plane's port with --admin") from None
 
     @staticmethod
-    def _refused(error: dict[str, Any]) -> NoReturn:
+    def _refused(status: int, error: dict[str, Any]) -> NoReturn:
         """Raises the refusal that the host has told."""
         code, where = str(error.get("code")), error.get("param")
         message, remedy = str(error.get("message")), error.get("remedy")
@@ -115,7 +115,8 @@ class AdminClient:
         problem, _, remedy = message.partition("; ")
         if code == "invalid_admin_key":
             remedy = f"give --admin-key-file or set {ADMIN_KEY_VARIABLE}"
-        raise UsageError("host", problem, escape_for_terminal(remedy) or "see the host's log")
+        kind = Code.IO if status >= http.HTTPStatus.INTERNAL_SERVER_ERROR else Code.USAGE
+        raise HostError(kind, "host", problem, escape_for_terminal(remedy) or "see the host's log")
 
     def __enter__(self) -> Self:
         return self

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from ...signing.errors import Code
 from ..errors import RequestError
 from . import admin_views as views
-from .refusal import error_object, refusal
+from .refusal import error_object, http_refusal, refusal
 from .schema import wrong_type
 
 if TYPE_CHECKING:
@@ -70,7 +70,12 @@ class Admin:
 
     async def run(self, kind: str, target: str, work: Callable[[Tell], T]) -> T:
         """Runs an operation and waits for its end without holding up the loop."""
-        return await asyncio.wrap_future(self.operations.start(kind, target, work))
+        future = self.operations.start(kind, target, work)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:  # only the end of the process cuts a task here
+            problem = f"the server is shutting down, and the {kind} was not finished"
+            raise http_refusal(503, problem, "see `sealhost status` for what counts", code="shutting_down") from None
 
 
 Directory = Annotated[str, Meta(max_length=4096)]

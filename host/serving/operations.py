@@ -131,6 +131,7 @@ class Operations:
             RequestError: 409, another operation runs.
         """
         future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # whoever waits may go away; the operation does not
         running = None if wait else self._take(kind, target, wait=False)
 
         def run() -> None:

@@ -202,7 +202,8 @@ def test_a_drained_host_ends_in_order(fleet: Fleet, capsys: pytest.CaptureFixtur
     swapping.start()  # a swap that is under way holds up no end, and leaves marks that hold
     fleet.wait_for_operation(root)
     assert fleet.served.terminate() == 0
+    assert not any("level=ERROR" in line for line in fleet.served.lines)
     swapping.join(PATIENCE_S)
     marks = json.loads((fleet.state / "state.json").read_bytes().partition(b"\n")[2])
     assert marks["bundles"]["smollm2"]["version"] in {2, 3}
-    assert not any("Traceback" in line for line in fleet.served.lines)
+    assert not any("Traceback" in line for line in fleet.served.lines), "".join(fleet.served.lines)

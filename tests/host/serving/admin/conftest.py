@@ -128,6 +128,7 @@ class Desk:
     state: State
     data: httpx.Client = field(init=False)
     admin: httpx.Client = field(init=False)
+    admin_server: Server = field(init=False)
     admin_url: str = ""
 
     def bundle(self, version: int, name: str = "lab", key: Ed25519PrivateKey | None = None, text: bytes = b"w") -> Path:
@@ -206,7 +207,8 @@ def make_desk(
             app = admin_plane(
                 Admin(service, deployment, operations, Metrics(service, deployment, operations)), keys=admin_keys
             )
-            stack.enter_context(in_background(Server(app, None, grace=0), listener))
+            desk.admin_server = Server(app, None, grace=0)
+            stack.enter_context(in_background(desk.admin_server, listener))
             desk.admin_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             headers = {"authorization": f"Bearer {admin_keys[0]}"} if admin_keys else {}
             desk.admin = stack.enter_context(

@@ -365,6 +365,25 @@ def test_a_second_operation_is_409_and_the_first_goes_on_when_its_client_goes(
     assert desk.ask()[0] == "version 4"
 
 
+def test_a_plane_that_ends_says_so_to_who_waits_and_the_operation_goes_on(
+    make_desk: Callable[..., Any], refused_with: Any, until: Any
+) -> None:
+    desk = make_desk()
+    desk.host.loading.clear()
+    desk.host.gate = threading.Event()
+    answers: list[httpx.Response] = []
+    root = desk.bundle(4)
+    swapping = threading.Thread(target=lambda: answers.append(desk.swap(root)))
+    swapping.start()
+    assert desk.host.loading.wait(10)
+    desk.admin_server.should_exit = True
+    swapping.join(10)
+    refused_with(answers[0], 503, "shutting_down")
+    desk.host.gate.set()
+    until(lambda: desk.operations.current is None)
+    assert (desk.operations.last.outcome, desk.ask()[0]) == ("finished", "version 4")
+
+
 def test_while_the_host_loads_nothing_can_be_swapped(make_desk: Callable[..., Any], refused_with: Any) -> None:
     desk = make_desk(start=False)
     with desk.operations.slot("load", "lab"):
