@@ -2,6 +2,8 @@
 
 Rules
 * `token_bytes` is what detokenisation and the sandbox's integrity check trust; it is made here alone (clause 1.6).
+* A user-defined token whose text looks like a marker (<|start|>) counts as control: older converters mixed them up, and
+  a client's text must not become one. Converters of today and llama.cpp's list of end tokens decide the same.
 * Which text a rule splits where is a guest's business; an unknown tokenizer *model* is refused here, because the host
   could not spell its ids.
 
@@ -105,6 +107,8 @@ END_NAMES = frozenset(
 
 _PREFIX = "tokenizer.ggml."
 
+_MARKER = re.compile("<\\|.*\\|>|<\uff5c.*\uff5c>".encode(), re.DOTALL)
+
 _BYTE_TEXT = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -129,7 +133,7 @@ def vocabulary(file: GgufFile) -> Vocabulary:
         raise WeightsError(_PREFIX + "tokens", f"expected 1 to {MAX_TOKENS} tokens, got {count}")
     # llama.cpp does not ask a Gemma 4 file either: one rule goes with the model
     pre = "gemma4" if model == "gemma4" else fields.text(file, _PREFIX + "pre", family.pre)
-    types = _types(file, count)
+    types = _with_markers(texts, _types(file, count))
     add_bos = family.add_bos or (model == "gpt2" and pre in PRE_WITH_BOS)
     return Vocabulary(
         model=model,
@@ -177,6 +181,14 @@ def _types(file: GgufFile, count: int) -> NDArray[np.uint8]:
     if low < 0 or high > MAX_TYPE:
         raise WeightsError(key, f"expected token types from 0 to {MAX_TYPE}, got {low if low < 0 else high}")
     return found.astype(np.uint8)
+
+
+def _with_markers(texts: tuple[bytes, ...], types: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The types, with markers that the file calls user-defined as control tokens."""
+    for index in np.flatnonzero(types == USER_DEFINED).tolist():
+        if texts[index] in END_NAMES or _MARKER.fullmatch(texts[index]):
+            types[index] = CONTROL
+    return types
 
 
 def _scores(file: GgufFile, count: int) -> NDArray[np.float32]:

@@ -171,6 +171,17 @@ def test_a_unigram_file_ends_with_eos_and_brings_its_normaliser(tiny_llama, blob
         words_of(spm_plan(tiny_llama, "t5", precompiled_charsmap=(STRING, "abc")))
 
 
+def test_user_defined_markers_count_as_control_and_other_user_defined_tokens_do_not(tiny_llama):
+    texts = ["<|START|>", "<\uff5cUser\uff5c>", "</s>", "<think>", "<|", "<|a|>b", "  ", "<|x|>"]
+    changes = {
+        KEY + "tokens": (ARRAY, (STRING, [text.encode() for text in texts])),
+        KEY + "token_type": (ARRAY, (I32, [4] * 7 + [1])),
+    }
+    file, words = words_of(tiny_llama(changes))
+    assert words.types.tolist() == [3, 3, 3, 4, 4, 4, 4, 1]
+    assert {0, 1, 2} & end_ids(file, words) == {0, 1, 2} & {words.eos, 2}
+
+
 def test_default_ids_that_a_small_vocabulary_lacks_are_none(tiny_llama):
     plan = spm_plan(tiny_llama, tokens=(ARRAY, (STRING, [b"a", b"b"])), token_type=None, scores=None)
     _, words = words_of(plan)
