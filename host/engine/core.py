@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ...kernels.backend import KV_BLOCK_TOKENS
 from ...kernels.batch import StepBatch
 from ...signing.errors import SealhostError
-from ..errors import InternalError, Refused
+from ..errors import InternalError
 from .detokenizer import TextStream, TokenTable
 from .drawing import Ask, Drawn, Opened, Prepared, draw, prepare
 from .groups import Groups
@@ -43,15 +43,12 @@ if TYPE_CHECKING:
     from ..weights.loaded import LoadedModel, Sampler
     from .drawing import Reply
     from .guest import Guest
-    from .guest_calls import Answer
+    from .guest_call import Answer
     from .progress import Accepted
     from .request import Event, FinishEvent, GenerationRequest
     from .scheduler import Run
 
 log = logging.getLogger(__name__)
-
-ABANDONED_CALLS = 32
-"""Overrunning calls, beside one for each sequence that runs, that are let be: those of clients that left meanwhile."""
 
 
 class Core:
@@ -79,7 +76,6 @@ class Core:
         self._ended = ended
         self.table = TokenTable(loaded.vocabulary)
         self._calls = GuestCalls(config.guest_threads, wake)
-        self._most_late = config.max_sequences + ABANDONED_CALLS
         self._groups = Groups()
         self._sequences: dict[str, Sequence] = {}
         self._scheduler = Scheduler(
@@ -152,13 +148,7 @@ class Core:
     # ---- guests
 
     def _open(self, guest: Guest, request: GenerationRequest) -> None:
-        """Opens a sandbox, unless more overrun already than are let run (clause 2.19)."""
         guest.opening = True
-        if self._calls.late >= self._most_late:
-            problem = f"expected fewer than {self._most_late} sampler calls that overrun, that many are under way"
-            refusal = Refused(problem, "try again soon", status=503, type="server_error", reason="sampler_busy")
-            self._fail_guest(guest, refusal)
-            return
         work = partial(
             guest.sampler.session,
             request.params,

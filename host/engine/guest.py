@@ -42,10 +42,23 @@ class Guest:
         session: The sandbox, once it is open.
         opening: Whether its sandbox has been asked for.
         busy: Whether a call is under way.
+        keeps_time: Whether it has answered, and never after the grace.
         asks: What is to be drawn once the mask tier's answer is there.
     """
 
-    __slots__ = ("_ended", "_request", "_taken", "asks", "busy", "choices", "members", "opening", "sampler", "session")
+    __slots__ = (
+        "_ended",
+        "_request",
+        "_taken",
+        "asks",
+        "busy",
+        "choices",
+        "keeps_time",
+        "members",
+        "opening",
+        "sampler",
+        "session",
+    )
 
     def __init__(self, sampler: Sampler, request: GenerationRequest) -> None:
         self.sampler = sampler
@@ -54,6 +67,7 @@ class Guest:
         self.session: Session | None = None
         self.opening = False
         self.busy = False
+        self.keeps_time = False
         self.asks: tuple[Ask, ...] = ()
         self._request = request
         self._taken: set[int] = set()

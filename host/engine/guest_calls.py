@@ -4,7 +4,8 @@ Rules
 * A sandbox is used by one thread at a time: from `start` until its answer is collected, the worker's (`guest.busy`).
 * Answers are collected in the order in which the calls were started, whichever worker was faster.
 * After a grace the engine goes on without those that have not answered (clause 2.7); the sandbox's deadline ends them.
-  Each occupies a worker of its own, so no call ever waits behind one that overruns (clause 2.19).
+  Meanwhile the calls of their plugins have a lane of their own (clause 2.19).
+* A call that nobody waits for any more is not begun.
 
 Example:
     calls.start(guest, partial(draw, session, ended, asks, vocab))
@@ -15,78 +16,29 @@ from __future__ import annotations
 
 import threading
 import time
-from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from ...signing.errors import SealhostError
 from ..errors import InternalError
-from .drawing import Drawn, Opened, Prepared
+from .drawing import Opened
+from .guest_call import GuestCall, Round
+from .lanes import Lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .drawing import Drawn, Prepared
     from .guest import Guest
+    from .guest_call import Answer
 
 GUEST_GRACE_SECONDS = 0.005
 """How long a step waits for guests: many times what a well-made one takes, and about one step of a small model."""
-
-Answer = Opened | Prepared | Drawn | SealhostError
-
-
-class _Round:
-    """Calls that were handed to the workers together: the last to finish opens the gate, so the engine wakes once."""
-
-    __slots__ = ("_guard", "_left", "gate")
-
-    def __init__(self, calls: int) -> None:
-        self._left = calls
-        self._guard = threading.Lock()
-        self.gate = threading.Lock()
-        self.gate.acquire()
-
-    def finished_one(self) -> None:
-        with self._guard:
-            self._left -= 1
-            if self._left == 0:
-                self.gate.release()
-
-
-class _Call:
-    """One call into a guest; `answer` is None until it has come."""
-
-    __slots__ = ("_round", "_work", "answer", "guest", "late")
-
-    def __init__(self, guest: Guest, work: Callable[[], Opened | Prepared | Drawn]) -> None:
-        self.guest = guest
-        self.answer: Answer | None = None
-        self.late = False
-        self._work = work
-        self._round: _Round | None = None
-
-    @property
-    def is_with_a_worker(self) -> bool:
-        return self._round is not None
-
-    def join(self, round_: _Round) -> None:
-        self._round = round_
-
-    def run(self) -> None:
-        try:
-            self.answer = self._work()
-        except SealhostError as error:
-            self.answer = error
-        except Exception as error:  # noqa: BLE001 — clause 2.7: whatever it is, it concerns this sandbox alone
-            self.answer = InternalError("sampler", f"expected an answer, got {type(error).__name__}: {error}")
-            self.answer.__cause__ = error
-        if self._round is not None:
-            self._round.finished_one()
 
 
 class GuestCalls:
     """Calls into guests that are under way.
 
     Args:
-        threads: Worker threads beside those that late guests occupy; they start when they are needed.
+        threads: Worker threads for guests that keep time; at most as many again for others. They start when needed.
         wake: Called, on a worker's thread, when a guest answers after the grace.
     """
 
@@ -95,10 +47,10 @@ class GuestCalls:
         self._wake = wake
         self._threads: list[threading.Thread] = []
         self._workers = 0
-        self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
-        self._fresh: list[_Call] = []
-        self._late: list[_Call] = []
-        self._rounds: list[_Round] = []
+        self._lanes = Lanes(threads)
+        self._fresh: list[GuestCall] = []
+        self._late: list[GuestCall] = []
+        self._rounds: list[Round] = []
 
     @property
     def under_way(self) -> int:
@@ -127,26 +79,22 @@ class GuestCalls:
         and now.
         """
         guest.busy = True
-        call = _Call(guest, work)
+        call = GuestCall(guest, work)
         self._fresh.append(call)
         if alone:
             call.run()
 
     def launch(self) -> None:
         """Hands what was started to the workers, without waiting for it."""
-        calls = [call for call in self._fresh if call.answer is None and not call.is_with_a_worker]
+        calls = [call for call in self._fresh if call.answer is None and not call.is_launched]
         if not calls:
             return
-        while self._workers < self._count + len(self._late):  # clause 2.19: a slow guest has a worker of its own
-            thread = threading.Thread(target=self._work, name="sampler-guest", daemon=True)
-            thread.start()
-            self._threads.append(thread)
-            self._workers += 1
-        together = _Round(len(calls))
+        together = Round(len(calls))
         self._rounds.append(together)
         for call in calls:
             call.join(together)
-            self._inbox.put(call)
+        self._lanes.put(calls)
+        self._hire()
 
     def collect(self, grace: float = GUEST_GRACE_SECONDS) -> list[tuple[Guest, Answer]]:
         """Waits at most `grace` seconds for the calls started since the last time; takes all answers that are there."""
@@ -155,41 +103,51 @@ class GuestCalls:
         for together in self._rounds:
             together.gate.acquire(timeout=max(until - time.monotonic(), 0))
         answers: list[tuple[Guest, Answer]] = []
-        late: list[_Call] = []
+        late: list[GuestCall] = []
         for call in self._late + self._fresh:
-            call.late = True  # before looking: a worker that answers from now on wakes the engine
+            was_late, call.late = call.late, True  # before looking: who answers from now on wakes the engine
+            if call.answer is None and not call.guest.members and self._lanes.withdraw(call):
+                call.end(InternalError("sampler", "expected someone to wait for the answer, got nobody"))
             if call.answer is None:
+                call.guest.keeps_time = call.guest.keeps_time and not call.started
                 late.append(call)
             else:
+                call.guest.keeps_time = call.guest.keeps_time or not (was_late or isinstance(call.answer, Opened))
                 call.guest.busy = False
                 answers.append((call.guest, call.answer))
+        if late or self._late:
+            self._lanes.overran(late)
+            self._hire()
         self._late, self._fresh, self._rounds = late, [], []
-        self._retire()
         return answers
 
     def close(self) -> list[tuple[Guest, Answer]]:
         """Waits for everything under way, which the sandbox's deadlines bound; stops the workers; takes the answers."""
         answers = self.collect()
-        for _ in range(self._workers):
-            self._inbox.put(None)
+        self._lanes.dismiss(self._workers)
         for thread in self._threads:
             thread.join()
         self._threads, self._workers = [], 0
         return answers + self.collect()
 
-    def _retire(self) -> None:
-        """Lets workers go that late guests no longer need, but for as many again as there are always."""
-        surplus = self._workers - 2 * self._count - len(self._late)
-        if surplus <= 0:
-            return
-        for _ in range(surplus):
-            self._inbox.put(None)
-        self._workers -= surplus
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
+    def _hire(self) -> None:
+        """Starts workers that are wanted; lets those go that are not, but for as many again as there are always."""
+        wanted = self._lanes.workers_wanted
+        while self._workers < wanted:
+            thread = threading.Thread(target=self._work, name="sampler-guest", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+            self._workers += 1
+        surplus = self._workers - max(wanted, 2 * self._count)
+        if surplus > 0:
+            self._lanes.dismiss(surplus)
+            self._workers -= surplus
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
 
     def _work(self) -> None:
-        while (call := self._inbox.get()) is not None:
+        while (call := self._lanes.take()) is not None:
             call.run()
+            self._lanes.done(call)
             if call.late:
                 self._wake()
             del call  # clause 2.21: who waits for the next one holds nothing of the last

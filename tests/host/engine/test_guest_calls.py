@@ -1,87 +1,192 @@
-"""Calls into sandboxes: a worker for each that overruns, none left over, and no end of them refused."""
+"""Calls into sandboxes: those of plugins that overrun have a lane of their own, and workers come and go."""
 
 from __future__ import annotations
 
 import threading
 from types import SimpleNamespace
 
-from sealhost.host.engine.core import ABANDONED_CALLS
-from sealhost.host.engine.drawing import Drawn
+import pytest
+
+from sealhost.host.engine.drawing import Drawn, Opened
 from sealhost.host.engine.guest_calls import GuestCalls
-from sealhost.host.engine.request import ErrorEvent
 from sealhost.host.errors import InternalError
 
 PATIENCE = 30
+DRAWN = Drawn([])
 
 
 class Gate:
     """A place where threads wait, and that knows how many do."""
 
     def __init__(self) -> None:
-        self.through, self.waiting, self.changed = threading.Event(), 0, threading.Condition()
+        self.through, self.waiting, self.most, self.changed = threading.Event(), 0, 0, threading.Condition()
 
-    def __call__(self) -> None:
+    def __call__(self) -> Drawn:
         with self.changed:
             self.waiting += 1
+            self.most = max(self.most, self.waiting)
             self.changed.notify_all()
         assert self.through.wait(PATIENCE)
+        with self.changed:
+            self.waiting -= 1
+        return DRAWN
 
     def wait_for(self, count: int) -> None:
         with self.changed:
             assert self.changed.wait_for(lambda: self.waiting >= count, PATIENCE)
 
 
-def guest():
-    return SimpleNamespace(busy=False)
+def guest(plugin: str, *, keeps_time: bool = False):
+    return SimpleNamespace(busy=False, sampler=plugin, keeps_time=keeps_time, members={0: "somebody"})
 
 
-def test_24_overrunning_calls_on_4_workers_hold_up_no_25th_and_leave_no_workers():
-    gate, woken = Gate(), threading.Semaphore(0)
+@pytest.fixture
+def calls():
+    """With what was woken."""
+    woken = threading.Semaphore(0)
     calls = GuestCalls(4, woken.release)
-    loops = [guest() for _ in range(24)]
-    for one in loops:
-        calls.start(one, lambda: gate() or Drawn([]))
-    assert calls.collect(0.0) == []
-    assert calls.late == 24
-    calls.start(well_behaved := guest(), lambda: Drawn([]))
-    assert calls.collect(PATIENCE) == [(well_behaved, Drawn([]))]  # not behind any of the 24
-    gate.wait_for(24)  # all of them run: their deadlines run beside each other
-    assert calls.workers == 28
-    gate.through.set()
-    answers = []
-    while len(answers) < 24:
-        assert woken.acquire(timeout=PATIENCE)
-        answers += calls.collect(0.0)
-    assert not any(one.busy for one in loops)
-    assert calls.workers == 8
+    calls.woken = woken
+    yield calls
     assert calls.close() == []
     assert calls.workers == 0
 
 
-def test_clients_that_leave_overrunning_guests_behind_are_refused_in_the_end_and_served_again_later(twin):
+def all_of(calls, count: int) -> list:
+    answers = calls.collect(0.0)
+    while len(answers) < count:
+        assert calls.woken.acquire(timeout=PATIENCE)
+        answers += calls.collect(0.0)
+    return answers
+
+
+def test_24_overrunning_calls_on_4_workers_hold_up_no_other_plugin(calls):
+    gate, loops = Gate(), [guest("loops") for _ in range(24)]
+    for one in loops:
+        calls.start(one, gate)
+    gate_opened = calls.collect(0.0)
+    gate.wait_for(4)
+    assert gate_opened == []
+    assert calls.late == 24
+    calls.collect(0.0)  # now the four are known to overrun, and the other twenty wait in their lane
+    for _ in range(3):
+        calls.start(good := guest("good"), lambda: DRAWN)
+        assert calls.collect(PATIENCE) == [(good, DRAWN)]
+    assert gate.waiting == 4  # no more of them than places
+    gate.through.set()
+    assert sorted(map(id, loops)) == sorted(id(one) for one, _ in all_of(calls, 24))
+    assert not any(one.busy for one in loops)
+    assert gate.most <= 4
+    assert calls.workers <= 8
+
+
+def test_a_well_behaved_call_that_was_queued_behind_a_flood_overtakes_it(calls):
     gate = Gate()
-    act = lambda slot: (slot.prompt_ids == (1,) and gate()) or twin.greedy(slot)  # noqa: E731
+    for _ in range(24):
+        calls.start(guest("loops"), gate)
+    calls.start(good := guest("good"), lambda: DRAWN)
+    assert calls.collect(0.0) == []
+    gate.wait_for(4)
+    answers = all_of(calls, 1)
+    assert answers == [(good, DRAWN)]
+    gate.through.set()
+    all_of(calls, 24)
+
+
+@pytest.mark.parametrize(("overrunning", "waits"), [(4, False), (8, True)])
+def test_sandboxes_that_kept_time_are_held_up_only_when_their_plugin_overruns_everywhere(calls, overrunning, waits):
+    gate, order = Gate(), []
+    for _ in range(overrunning):
+        calls.start(guest("loops", keeps_time=True), gate)
+    while gate.waiting < overrunning:
+        calls.collect(0.001)
+    calls.collect(0.0)
+    newcomers, proven = [guest("loops") for _ in range(3)], guest("loops", keeps_time=True)
+    for one in (*newcomers, proven):
+        calls.start(one, lambda one=one: order.append(one) or DRAWN)
+    answers = calls.collect(0.0 if waits else 0.5)
+    assert [one for one, _ in answers] == [] if waits else [proven]
+    assert proven.keeps_time  # waiting is not its fault
+    gate.through.set()
+    all_of(calls, overrunning + 3 + waits)
+    assert order[0] is proven
+
+
+def test_who_keeps_time_is_learned_from_what_guests_do(calls):
+    gate, slow, quick, opened = Gate(), guest("p", keeps_time=True), guest("q"), guest("r")
+    calls.start(slow, gate)
+    calls.start(quick, lambda: DRAWN)
+    calls.start(opened, lambda: Opened(None))
+    answers = calls.collect(0.0)
+    gate.wait_for(1)
+    while len(answers) < 2:
+        answers += calls.collect(0.001)
+    calls.collect(0.0)
+    assert not slow.keeps_time
+    assert not opened.keeps_time  # no guest was asked
+    gate.through.set()
+    all_of(calls, 1)
+    assert not slow.keeps_time
+    for one in (slow, quick):
+        calls.start(one, lambda: DRAWN)
+    calls.collect(PATIENCE)
+    assert slow.keeps_time
+    assert quick.keeps_time
+
+
+def test_a_call_that_nobody_waits_for_any_more_is_not_begun(calls):
+    gate, begun = Gate(), []
+    for _ in range(4):
+        calls.start(guest("loops"), gate)
+    calls.collect(0.0)
+    gate.wait_for(4)
+    left = [guest("loops") for _ in range(5)]
+    for one in left:
+        calls.start(one, lambda: begun.append(1) or DRAWN)
+    assert calls.collect(0.0) == []
+    for one in left[1:]:
+        one.members.clear()
+    answers = calls.collect(0.0)
+    assert [one for one, _ in answers] == left[1:]
+    assert all(isinstance(answer, InternalError) for _, answer in answers)
+    gate.through.set()
+    all_of(calls, 5)
+    assert begun == [1]
+
+
+def test_once_the_overrunning_calls_are_over_the_plugin_is_like_any_other(calls):
+    gate = Gate()
+    for _ in range(2):
+        calls.start(guest("p"), gate)
+    calls.collect(0.0)
+    gate.wait_for(2)
+    calls.collect(0.0)
+    gate.through.set()
+    all_of(calls, 2)
+    assert not calls._lanes._overrunning
+    assert calls._lanes._held == 0
+    assert calls._lanes.workers_wanted == 4
+
+
+def test_clients_that_leave_looping_guests_behind_take_no_more_workers(twin):
+    gate = Gate()
+
+    def act(slot):
+        return gate() and twin.greedy(slot) if slot.prompt_ids == (1,) else twin.greedy(slot)
+
+    good = twin.Sampler()
     house = twin.House(sampler=twin.Sampler(act), blocks=200)
-    core, bound = house.core(max_sequences=2, sampler_threads=1), 2 + ABANDONED_CALLS
-    clients, stays = [], twin.Client()
-    core.add(twin.request("stays", [3], 200), stays)
-    for number in range(bound + 3):
-        clients.append(twin.Client())
-        core.add(twin.request(str(number), [1], 3), clients[-1])
+    house.loaded.samplers["good"] = good
+    core, stays = house.core(max_sequences=2, sampler_threads=2), twin.Client()
+    core.add(twin.request("stays", [3], 200, sampler="good"), stays)
+    for number in range(40):
+        core.add(twin.request(str(number), [1], 3), twin.Client())
         core.turn()
         core.cancel(str(number))
-    refused = [client for client in clients if client.events]
-    assert len(refused) == 3
-    for client in refused:
-        assert isinstance(client.last, ErrorEvent)
-        assert (client.last.error.status, client.last.error.reason) == (503, "sampler_busy")
-    assert core._calls.workers <= 1 + bound
+    assert core._calls.workers <= 4
+    assert gate.most <= 2
     gate.through.set()
     twin.drain(core)
-    twin.leaves_nothing(core, house)
-    later = twin.Client()
     assert stays.tokens == twin.answer([3], 200)
-    core.add(twin.request("later", [2], 4), later)
-    twin.drain(core)
-    assert later.tokens == twin.answer([2], 4)
     core.close(InternalError("engine", "closing"))
+    twin.leaves_nothing(core, house)
+    assert (good.open, good.misused) == (0, 0)
