@@ -25,14 +25,14 @@ class Dot(Protocol):
     Attributes:
         isa: Which.
         lanes: Rows in one vector.
-        wide_planes: Planes that 8-bit weights are split into: 1, or 2 (low and high nibbles).
+        plane_bits: Most bits of a weight in one plane; weights of more go as two planes, low and high nibbles.
         columns: Most activation columns whose sums stay in registers.
         lines: Lines that a loop over several columns takes at a time.
     """
 
     isa: Isa
     lanes: int
-    wide_planes: int
+    plane_bits: int
     columns: int
     lines: int
 
@@ -59,7 +59,7 @@ class Dot(Protocol):
 class Vnni:
     """VNNI: `vpdpbusd` multiplies and adds 4 pairs to each int32; no saturation (255 * 127 * 4 fits)."""
 
-    isa, lanes, wide_planes, columns, lines = Isa.AVX512VNNI, 16, 1, 8, 8
+    isa, lanes, plane_bits, columns, lines = Isa.AVX512VNNI, 16, 8, 8, 8
 
     def zero(self, k: Emit) -> Any:
         """Int32 sums."""
@@ -96,7 +96,7 @@ class Avx2:
     products, so it stays within 16 * 15 * 127 = 30,480 < 32,767. Eight-bit weights go in as two planes of nibbles.
     """
 
-    isa, lanes, wide_planes, columns, lines = Isa.AVX2, 8, 2, 4, 2
+    isa, lanes, plane_bits, columns, lines = Isa.AVX2, 8, 4, 4, 2
 
     def zero(self, k: Emit) -> Any:
         """Int16 sums of pairs."""
@@ -128,10 +128,33 @@ class Avx2:
         return total
 
 
+class DotProduct:
+    """aarch64: `sdot` multiplies and adds 4 signed pairs to each int32, so a plane's weights stay below 128."""
+
+    isa, lanes, plane_bits, columns, lines = Isa.DOTPROD, 4, 7, 4, 2
+
+    def zero(self, k: Emit) -> Any:
+        """Int32 sums."""
+        return k.all(vector(I32, 4), 0)
+
+    def accumulate(self, k: Emit, total: Any, weights: Any, activations: Any) -> Any:
+        """One instruction."""
+        spread = k.b.bitcast(k.splat(activations, 4), vector(I8, 16))
+        return k.call("llvm.aarch64.neon.sdot.v4i32.v16i8", total.type, total, weights, spread)
+
+    def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
+        """Nothing is left to add."""
+        return total if multiplier == 1 else k.b.mul(total, k.all(total.type, multiplier))
+
+    def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
+        """One table instruction."""
+        return k.call("llvm.aarch64.neon.tbl1.v16i8", indices.type, k.const_lanes(indices.type, table), indices)
+
+
 class Portable:
     """Generic vector IR that every target of LLVM lowers; int32 sums."""
 
-    isa, lanes, wide_planes, columns, lines = Isa.PORTABLE, 8, 1, 4, 1
+    isa, lanes, plane_bits, columns, lines = Isa.PORTABLE, 8, 8, 4, 1
 
     def zero(self, k: Emit) -> Any:
         """Int32 sums."""
@@ -165,4 +188,4 @@ class EmulatedVnni(Portable):
     lanes, columns, lines = 16, 8, 8
 
 
-VERSIONS: dict[Isa, Dot] = {dot.isa: dot for dot in (Vnni(), AvxVnni(), Avx2(), Portable())}
+VERSIONS: dict[Isa, Dot] = {dot.isa: dot for dot in (Vnni(), AvxVnni(), Avx2(), DotProduct(), Portable())}

@@ -21,6 +21,7 @@ class Isa(StrEnum):
     AVX512VNNI = "avx512vnni"
     AVXVNNI = "avxvnni"
     AVX2 = "avx2"
+    DOTPROD = "dotprod"
     PORTABLE = "portable"
 
 
@@ -28,6 +29,7 @@ _NEEDS = {
     Isa.AVX512VNNI: ("avx512f", "avx512bw", "avx512vl", "avx512vnni", "f16c", "fma"),
     Isa.AVXVNNI: ("avxvnni", "avx2", "f16c", "fma"),
     Isa.AVX2: ("avx2", "f16c", "fma"),
+    Isa.DOTPROD: ("dotprod",),
     Isa.PORTABLE: (),
 }
 

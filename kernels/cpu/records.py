@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from llvmlite.ir import IntType
+
 from ..layouts import CODEBOOK, LINE, QUANTISED, SUPER_BLOCKS, TILE_ROWS, Kind
-from .emit import F16, F32, I1, I8, I32, I64, vector
+from .emit import F16, F32, I1, I8, I32, vector
 
 if TYPE_CHECKING:
     from .dot import Dot
@@ -28,7 +30,7 @@ GROUPS = 8
 HALF_GROUPS = GROUPS // 2
 GROUP_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Groups in an order that reads each line of nibbles once."""
-_BYTE, _NIBBLE, _CRUMB = 8, 4, 2
+_BYTE, _CRUMB = 8, 2
 """Bits of a weight in a plane."""
 _SIX_BIT_ZERO = 32
 
@@ -132,8 +134,8 @@ class Records:
         """The high plane's bits, shifted left."""
         k, at = self.k, self.k.at(body, self.layout.low_bytes)
         if self.layout.high == 1:
-            word, kind = (I64 if len(self._parts) == 1 else I32), vector(I8, self._size)
-            words = [k.load(k.at(at, LINE // GROUPS * group + 4 * part), word) for part in self._parts]
+            word, kind = IntType(self._size), vector(I8, self._size)
+            words = [k.load(k.at(at, LINE // GROUPS * group + self._size // 8 * part), word) for part in self._parts]
             masks = [k.b.bitcast(one, vector(I1, self._size)) for one in words]
             return [k.b.select(mask, k.all(kind, 1 << shift), k.all(kind, 0)) for mask in masks]
         line, field = divmod(group, 4)
@@ -223,7 +225,7 @@ class Records:
 
 def planes(dot: Dot, kind: Kind) -> int:
     """Vectors of unsigned bytes that a version splits a group's weights of this kind into."""
-    return dot.wide_planes if QUANTISED[kind].bits > _NIBBLE else 1
+    return 1 if QUANTISED[kind].bits <= dot.plane_bits else 2
 
 
 def unpacked_record(dot: Dot, kind: Kind) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gguf
@@ -11,8 +14,17 @@ import pytest
 
 from sealhost.kernels.backend import VECTOR_ROLES, Activation, DecoderSpec, Role, Rope, RopeStyle, Tensor
 from sealhost.kernels.batch import StepBatch
-from sealhost.kernels.cpu import CpuBackend, Isa, supported
+from sealhost.kernels.cpu import CpuBackend, Isa, cache, supported
+from sealhost.kernels.cpu.dot import VERSIONS, EmulatedVnni
+from sealhost.kernels.cpu.native import Library
+from sealhost.kernels.cpu.packing import add_packing
+from sealhost.kernels.cpu.products import product_library
+from sealhost.kernels.cpu.single import Single
 from sealhost.kernels.formats import Format
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from product_case import Case  # noqa: E402 — the tests' own modules lie beside them
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,3 +195,26 @@ class Runner:
 @pytest.fixture(scope="session")
 def runner():
     return Runner
+
+
+@pytest.fixture(scope="session")
+def versions(backends):
+    """Each version's kernels one by one, linked from the code that the backends compiled."""
+    folder, key = cache.cache_directory(), cache.cache_key()
+    singles = {"emulated": Single(product_library(EmulatedVnni()))}
+    for isa in backends:
+        code = cache._read(folder / f"{key}-{isa}.o").objects[0]
+        singles[isa] = Single(product_library(VERSIONS[isa]), code=code)
+    return singles
+
+
+@pytest.fixture(scope="session")
+def packer():
+    library = Library()
+    add_packing(library)
+    return Single(library)
+
+
+@pytest.fixture
+def make_case(packer, make_tensor):
+    return partial(Case, packer, make_tensor)
