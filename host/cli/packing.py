@@ -7,11 +7,9 @@ Rules
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...signing import Code, SealError
 from ...signing.declaration import PluginSource, read_input, read_plugin
@@ -20,9 +18,7 @@ from ...signing.pack import NO_TEMPLATE, Template
 from ..errors import UsageError
 from ..weights.gguf import GgufFile
 from ..weights.vocabulary import REFERENCE_GUESTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from .bare_file import opened_file
 
 _REFERENCE_FOLDERS = {"tokenizer": "tokenizers", "sampler": "samplers"}
 
@@ -45,33 +41,12 @@ def facts_of(model: Path) -> ModelFacts:
     Raises:
         SealhostError: E_GGUF, E_IO.
     """
-    try:
-        if not model.is_file():  # a FIFO would keep us waiting
-            raise SealError(Code.IO, str(model), "expected a GGUF file, got nothing of that name", "check the path")
-        with model.open("rb") as file, _mapped(file.fileno(), model.stat().st_size) as data:
-            metadata = GgufFile.parse(data).metadata
-            template, kind = metadata.get("tokenizer.chat_template"), metadata.get("tokenizer.ggml.model")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise SealError(Code.IO, str(model), f"cannot read: {reason}", "check the path and the rights") from error
+    with opened_file(model) as contents:
+        metadata = GgufFile.parse(contents).metadata
+    template, kind = metadata.get("tokenizer.chat_template"), metadata.get("tokenizer.ggml.model")
     # a host refuses a model that has no guest; whoever packs one names a tokenizer of their own
     tokenizer = REFERENCE_GUESTS.get(kind, "bpe") if isinstance(kind, str) else "bpe"
     return ModelFacts(template if isinstance(template, str) else None, tokenizer)
-
-
-@contextlib.contextmanager
-def _mapped(descriptor: int, size: int) -> Iterator[memoryview]:
-    """A read-only view of a file; an empty file cannot be mapped."""
-    if size == 0:
-        yield memoryview(b"")
-        return
-    memory = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
-    try:
-        with memoryview(memory) as view:
-            yield view
-    finally:
-        with contextlib.suppress(BufferError):  # a parsed array may still point into it; it goes with that
-            memory.close()
 
 
 def template_for(own: str | None, replacement: Path | None) -> Template:

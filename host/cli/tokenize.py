@@ -10,10 +10,8 @@ Rules
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 — cyclopts reads annotations at run time
@@ -24,13 +22,13 @@ from cyclopts import Parameter
 from ...signing import verify
 from ...signing.errors import Code
 from ..errors import HostError, UsageError
+from .bare_file import opened_file
 from .opening import opened_weights
 from .options import Keys, StateFolder, state_in, trust_in
 from .terminal import note
 
 if TYPE_CHECKING:
-    import io
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ...sandbox import Sandbox, TokenizerPlugin, Vocabulary
     from ...signing import DirectoryTrust, PluginLimits, VerifiedBundle
@@ -121,7 +119,7 @@ def _of_file(path: Path, sandbox: Sandbox) -> TokenizerPlugin:
     from ...signing.declaration import read_plugin  # noqa: PLC0415 — see above
     from ..weights.vocabulary import REFERENCE_GUESTS  # noqa: PLC0415 — see above
 
-    with _opened(path) as contents:
+    with opened_file(path) as contents:
         words = _vocabulary(contents)
     declared = read_plugin(reference_plugin("tokenizer", REFERENCE_GUESTS[words.model]) / "plugin.wasm")
     digest = hashlib.sha256(declared.wasm).hexdigest()
@@ -150,48 +148,3 @@ def _vocabulary(contents: Contents) -> Vocabulary:
     from ..weights.vocabulary import vocabulary  # noqa: PLC0415 — see above
 
     return vocabulary(GgufFile.parse(contents))
-
-
-class BareFile:
-    """A file that may be cut under us: read in pieces, not mapped, for a map would end us with SIGBUS.
-
-    Attributes:
-        size: Its bytes when it was opened.
-    """
-
-    def __init__(self, path: Path, file: io.FileIO) -> None:
-        self._path, self._file = path, file
-        self.size = os.fstat(file.fileno()).st_size
-
-    def view(self, start: int, stop: int) -> memoryview:
-        """The bytes from `start` to `stop`.
-
-        Raises:
-            HostError: E_IO, the file is shorter by now or cannot be read.
-        """
-        data = bytearray()
-        while len(data) < stop - start:
-            try:
-                piece = os.pread(self._file.fileno(), stop - start - len(data), start + len(data))
-            except OSError as error:
-                raise _unreadable(self._path, f"got {error.strerror}") from error
-            if not piece:
-                raise _unreadable(self._path, "got one that somebody cuts")
-            data += piece
-        return memoryview(data)
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BareFile]:
-    try:
-        if not path.is_file():  # a FIFO would keep us waiting
-            raise HostError(Code.IO, str(path), "expected a bundle or a GGUF file, got neither", "check the path")
-        file = path.open("rb", buffering=0)
-    except OSError as error:
-        raise _unreadable(path, f"got {error.strerror}") from None
-    with file:
-        yield BareFile(path, file)
-
-
-def _unreadable(path: Path, got: str) -> HostError:
-    return HostError(Code.IO, str(path), f"expected a readable file, {got}", "check the file and its rights")

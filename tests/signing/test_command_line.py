@@ -195,7 +195,7 @@ def test_a_model_that_cannot_be_read_is_an_io_refusal(desk, command, monkeypatch
     def fail(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("sealhost.host.cli.packing.mmap.mmap", fail)
+    monkeypatch.setattr("sealhost.host.cli.bare_file.os.pread", fail)
     with pytest.raises(SealhostError, match="Input/output error") as caught:
         command(*PACK)
     assert caught.value.code is Code.IO
