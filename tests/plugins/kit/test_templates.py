@@ -82,7 +82,7 @@ def test_a_sampler_is_measured_against_its_limits(kit_plugin, kit_says):
         line["fuel"] > 1000 and 0 < line["p50_us"] <= line["p99_us"] and line["limit_ms"] == 50 for line in steps
     )
     assert steps[-1]["fuel"] > 10 * steps[0]["fuel"]
-    assert said["memory_bytes"] == said["memory_limit"] == 4 << 20
+    assert said["memory_bytes"] == said["memory_limit"] == 8 << 20
 
 
 def test_measurements_for_people_are_a_table(kit_plugin, capsys):
