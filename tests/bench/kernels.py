@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from roofline import LINES, STREAM_BYTES, peak_of, read
 
 from sealhost.kernels.backend import DecoderSpec, Role, RopeStyle, Tensor
 from sealhost.kernels.batch import StepBatch
@@ -25,8 +26,6 @@ from sealhost.kernels.cpu import CpuBackend, Isa, default_threads
 from sealhost.kernels.cpu.arena import Arena, address
 from sealhost.kernels.cpu.builder import matrix_shape
 from sealhost.kernels.cpu.dot import VERSIONS
-from sealhost.kernels.cpu.emit import I8, I32, vector
-from sealhost.kernels.cpu.matmul import PREFETCH_BYTES
 from sealhost.kernels.cpu.native import Library
 from sealhost.kernels.cpu.products import packed_columns, product_library
 from sealhost.kernels.cpu.single import Single
@@ -63,8 +62,6 @@ MATRICES = {
     "token_embd": Role.EMBEDDING,
     "output": Role.OUTPUT,
 }
-STREAM_BYTES = 96 << 20
-"""More than any cache holds."""
 
 
 def rate(work: float, call: Callable[[], None], rounds: int) -> float:
@@ -80,36 +77,13 @@ def rate(work: float, call: Callable[[], None], rounds: int) -> float:
 def roofline(dot, rounds: int) -> dict[str, float]:
     """Bytes read a second, and multiply-adds a second of the dot-product layer with everything in registers."""
     library = Library()
-
-    def read(k, start, lines):
-        sums = [k.var(k.all(vector(I32, 8), 0)) for _ in range(4)]
-        with k.loop(lines) as line:
-            for index, slot in enumerate(sums):
-                at = k.at(start, k.times(line, 128), 32 * index)
-                if index % 2 == 0:
-                    k.prefetch(k.at(at, PREFETCH_BYTES))  # without it a core of some kinds reads a quarter less
-                k.set(slot, k.b.add(k.get(slot), k.load(at, vector(I32, 8))))
-        k.store(start, k.b.add(k.b.add(*map(k.get, sums[:2])), k.b.add(*map(k.get, sums[2:]))))
-
-    def peak(k, start, times):
-        weights = [k.load(k.at(start, 64 * index), vector(I8, 4 * dot.lanes)) for index in range(2)]
-        sums = [[k.var(dot.zero(k)) for _ in weights] for _ in range(4)]
-        with k.loop(times) as index:
-            at = k.at(start, k.times(k.b.and_(index, k.i64(63)), 16))
-            for column, slots in enumerate(sums):
-                four = k.load(k.at(at, 4 * column), I32)
-                for weight, slot in zip(weights, slots, strict=True):
-                    k.set(slot, dot.accumulate(k, k.get(slot), weight, four))
-        for index, slot in enumerate(slot for slots in sums for slot in slots):
-            k.store(k.at(start, 4096 + 64 * index), dot.finish(k, k.get(slot), 1))
-
     library.native("read", read)
-    library.native("peak", peak)
+    library.native("peak", peak_of(dot))
     single, area = Single(library), Arena().take(STREAM_BYTES)
     area[:] = 1
     times = 1 << 22
     return {
-        "read_gb_s": rate(STREAM_BYTES, lambda: single["read"](address(area), STREAM_BYTES // 128), rounds) / 1e9,
+        "read_gb_s": rate(STREAM_BYTES, lambda: single["read"](address(area), LINES), rounds) / 1e9,
         "peak_gmac_s": rate(times * 8 * 4 * dot.lanes, lambda: single["peak"](address(area), times), rounds) / 1e9,
     }
 

@@ -2,7 +2,7 @@
 
     python tests/bench/versus_llamacpp.py [MODEL.gguf] [--threads 2] [--rounds 7] [--json OUT]
 
-Each side is a process of its own that idles while the other is measured. The sealhost side packs and signs the file
+Each side is a process of its own that idles while the other is measured, and so is what reads memory at full speed. The sealhost side packs and signs the file
 into a temporary bundle and loads it through the verifier, as `sealhost serve` does. A round measures decode and prefill on
 both sides, in an order that flips from round to round; the ratio is taken within the round, so that a noisy
 neighbour meets both sides alike, and the report gives the median ratio with its lowest and highest.
@@ -21,13 +21,15 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 WORKLOADS = (("decode", 128), ("prefill", 512))
+READ_PASSES = 10
+"""Of 96 MB each: a tenth of a second."""
 
 
 class Worker:
     """One side of the comparison: a child process that answers a line of JSON to each command."""
 
-    def __init__(self, script: str, model: Path, threads: int) -> None:
-        command = [sys.executable, str(HERE / script), str(model), str(threads)]
+    def __init__(self, script: str, *arguments: object) -> None:
+        command = [sys.executable, str(HERE / script), *map(str, arguments)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.name = self._read()["ready"]
         self.peak_rss_bytes = 0
@@ -40,14 +42,14 @@ class Worker:
         return json.loads(line)
 
     def measure(self, verb: str, count: int) -> float:
-        """Tokens per second of one workload."""
+        """Tokens per second of one workload, or GB per second."""
         self.process.stdin.write(f"{verb} {count}\n")
         self.process.stdin.flush()
         answer = self._read()
         self.peak_rss_bytes = answer.pop("peak_rss_bytes")
-        tokens_per_second = answer.pop("tok_s")
+        rate = answer.pop("rate")
         self.extra = answer
-        return tokens_per_second
+        return rate
 
     def close(self) -> None:
         """Ends the child by closing its input."""
@@ -55,11 +57,13 @@ class Worker:
         self.process.wait(timeout=30)
 
 
-def compare(sides: list[Worker], rounds: int) -> dict[str, dict[str, Any]]:
+def compare(sides: list[Worker], memory: Worker, rounds: int) -> dict[str, Any]:
     """Runs the rounds; for each workload: every side's figures and the ratio first side / second side."""
+    reads: list[float] = []
     figures: dict[str, list[list[float]]] = {verb: [[], []] for verb, _ in WORKLOADS}
     for number in range(rounds + 1):
         order = (0, 1) if number % 2 == 0 else (1, 0)
+        reads.append(memory.measure("read", READ_PASSES))
         for verb, count in WORKLOADS:
             for side in order:
                 value = sides[side].measure(verb, count)
@@ -72,7 +76,7 @@ def compare(sides: list[Worker], rounds: int) -> dict[str, dict[str, Any]]:
             "ratios": [a / b for a, b in zip(ours, theirs, strict=True)],
         }
         for verb, (ours, theirs) in figures.items()
-    }
+    } | {"read_gb_s": reads[1:]}
 
 
 def spread(values: list[float], digits: int = 0) -> str:
@@ -80,8 +84,16 @@ def spread(values: list[float], digits: int = 0) -> str:
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"
 
 
-def report(results: dict[str, dict[str, Any]], sides: list[Worker], model: Path, threads: int) -> None:
-    """Prints the table and the memory line."""
+def token_bytes(model: Path) -> int:
+    """Bytes of weights that a token reads: all, but for the embedding where the head is another matrix."""
+    import gguf
+
+    sizes = {tensor.name: int(tensor.n_bytes) for tensor in gguf.GGUFReader(model).tensors}
+    return sum(sizes.values()) - (sizes["token_embd.weight"] if "output.weight" in sizes else 0)
+
+
+def report(results: dict[str, Any], sides: list[Worker], model: Path, threads: int) -> None:
+    """Prints the table, what decode reads, and the memory line."""
     print(f"{model.name}, {threads} threads; {sides[0].name} versus {sides[1].name}; median (lowest-highest), tokens/s")
     for verb, count in WORKLOADS:
         row = results[verb]
@@ -89,6 +101,12 @@ def report(results: dict[str, dict[str, Any]], sides: list[Worker], model: Path,
             f"  {verb:8}{count:4}   sealhost {spread(row['sealhost']):22} "
             f"llama.cpp {spread(row['llamacpp']):22} ratio {spread(row['ratios'], 2)}"
         )
+    reads, each = results["read_gb_s"], token_bytes(model)
+    used = [rate * each / 1e9 / read for rate, read in zip(results["decode"]["sealhost"], reads, strict=True)]
+    print(
+        f"  a token reads {each / 1e6:.0f} MB; {threads} threads read {spread(reads, 1)} GB/s, "
+        f"of which decode takes {spread([100 * share for share in used])} %"
+    )
     size, kv = model.stat().st_size / 1e6, sides[0].extra["kv_bytes"] / 1e6
     print(
         f"  peak memory: sealhost {sides[0].peak_rss_bytes / 1e6:.0f} MB of at most {1.4 * size + kv:.0f} MB "
@@ -113,11 +131,12 @@ def main() -> None:
         Worker("worker_sealhost.py", options.model, options.threads),
         Worker("worker_llamacpp.py", options.model, options.threads),
     ]
-    results = compare(sides, options.rounds)
+    memory = Worker("roofline.py", options.threads)
+    results = compare(sides, memory, options.rounds)
     report(results, sides, options.model, options.threads)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
-    for side in sides:
+    for side in (*sides, memory):
         side.close()
 
 

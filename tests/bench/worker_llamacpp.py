@@ -74,7 +74,7 @@ def main() -> None:
         verb, count = line.split()
         seconds = {"prefill": peer.prefill, "decode": peer.decode}[verb](int(count))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"tok_s": int(count) / seconds, "peak_rss_bytes": peak}), flush=True)
+        print(json.dumps({"rate": int(count) / seconds, "peak_rss_bytes": peak}), flush=True)
 
 
 if __name__ == "__main__":

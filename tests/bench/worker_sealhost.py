@@ -87,7 +87,7 @@ def main() -> None:
         for line in sys.stdin:
             verb, count = line.split()
             seconds = {"prefill": peer.prefill, "decode": peer.decode}[verb](int(count))
-            answer = {"tok_s": int(count) / seconds, "peak_rss_bytes": peak_rss_bytes(), "kv_bytes": peer.kv_bytes}
+            answer = {"rate": int(count) / seconds, "peak_rss_bytes": peak_rss_bytes(), "kv_bytes": peer.kv_bytes}
             print(json.dumps(answer), flush=True)
 
 
