@@ -208,7 +208,5 @@ def _print_table(facts: dict[str, Any]) -> None:
     console = Console(highlight=False, markup=False)
     console.print(f"{facts['model']} on {facts['backend']}, {facts['threads']} threads", soft_wrap=True)
     console.print(table)
-    times = (
-        f"verify {facts['verify_s']:.2f} s, load {facts['load_s']:.2f} s, first token {facts['first_token_s']:.3f} s"
-    )
+    times = f"verify and load {facts['verify_s'] + facts['load_s']:.2f} s, first token {facts['first_token_s']:.3f} s"
     console.print(f"{times}, peak memory {facts['peak_rss_bytes'] / 2**20:,.0f} MiB", soft_wrap=True)

@@ -183,9 +183,9 @@ def _print_trust(host: Host, opened: Opened) -> None:
 
 
 def _print_times(opened: Opened, asking: Asking, total_s: float) -> None:
-    size = opened.bundle.report.bytes / 1e6
+    size = sum(entry.size for entry in opened.bundle.manifest.files) / 1e6
     say(
-        f"verified {size:.0f} MB in {opened.verify_s:.2f} s, loaded in {opened.load_s:.2f} s, "
+        f"verified and loaded {size:.0f} MB in {opened.verify_s + opened.load_s:.2f} s, "
         f"first token after {asking.first_token_s:.2f} s, then {asking.tokens_per_s:.0f} tokens/s; "
         f"{total_s:.1f} s in all"
     )

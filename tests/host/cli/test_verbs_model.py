@@ -166,7 +166,7 @@ def test_the_demo_shows_what_it_trusted_uses_its_bundle_again_and_repairs_it(
     modules = [hashlib.sha256(module.read_bytes()).hexdigest() for module in (bundle / "plugins").iterdir()]
     assert "The capital of France is Paris." in first
     assert len(modules) == 2
-    for fact in (digest, *modules, "step 50 ms", "tokens/s", "sealhost serve"):
+    for fact in (digest, *modules, "step 50 ms", "verified and loaded 98 MB", "tokens/s", "sealhost serve"):
         assert fact in first
     second = demo()
     assert digest in second
