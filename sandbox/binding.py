@@ -36,33 +36,33 @@ except (ImportError, AttributeError):
     AVAILABLE = False
 
 
-def bind(store: wasmtime.Store, function: wasmtime.Func, deadline_ticks: int) -> GuestFunction:
+def bind(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], int]) -> GuestFunction:
     """A callable that sets the deadline, calls `function`, and returns its i32.
 
     Args:
         store: The function's store; must outlive the callable.
         function: Takes up to two i32, returns one i32; checked by the caller.
-        deadline_ticks: Epoch ticks that one call may take.
+        deadline: Epoch ticks that a call which starts now may take.
 
     Raises (the callable):
         wasmtime.Trap: When the guest traps or is interrupted.
         wasmtime.WasmtimeError: When the call could not be made.
     """
-    return _bind_native(store, function, deadline_ticks) if AVAILABLE else bind_public(store, function, deadline_ticks)
+    return _bind_native(store, function, deadline) if AVAILABLE else bind_public(store, function, deadline)
 
 
-def bind_public(store: wasmtime.Store, function: wasmtime.Func, deadline_ticks: int) -> GuestFunction:
+def bind_public(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], int]) -> GuestFunction:
     """The same through the binding's public names."""
 
     def call(*arguments: int) -> int:
-        store.set_epoch_deadline(deadline_ticks)
+        store.set_epoch_deadline(deadline())
         result: int = function(store, *arguments)
         return result
 
     return call
 
 
-def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline_ticks: int) -> GuestFunction:
+def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], int]) -> GuestFunction:
     context = store._context()  # noqa: SLF001 — the reason for this file
     raw_function = function._func  # noqa: SLF001 — the reason for this file
     reference = ctypes.byref(raw_function)
@@ -74,7 +74,7 @@ def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline_ticks:
     def call(argument: int = 0, other: int = 0) -> int:
         first.i32 = argument
         second.i32 = other
-        _DEADLINE(context, deadline_ticks)
+        _DEADLINE(context, deadline())
         error = _CALL(context, reference, values, 2, trap_reference)
         if error:
             raise wasmtime.WasmtimeError._from_ptr(error)  # noqa: SLF001 — the reason for this file

@@ -127,7 +127,9 @@ class Instance:
                 tables=MAX_TABLES,
                 memories=1,
             )
-            self._store.set_epoch_deadline(deadline_ticks(program.limits.init_ms, program.engine.allowed.tick_ms))
+            self._store.set_epoch_deadline(
+                deadline_ticks(program.limits.init_ms, program.engine.allowed.tick_ms) + program.engine.ticker.owed
+            )
             self._instance = program.prepared.instantiate(self._store)
             self.memory = self._open_memory()
             for offset, run in program.patches:
@@ -244,7 +246,8 @@ class Instance:
         allowed = self._program.engine.allowed
         patience = FUEL_PATIENCE if allowed.fuel_per_ms else 1
         ticks = deadline_ticks(patience * self._program.deadlines_ms[name], allowed.tick_ms)
-        self._functions[name] = bind(self._store, function, ticks)
+        ticker = self._program.engine.ticker
+        self._functions[name] = bind(self._store, function, lambda: ticks + ticker.owed)
         return self._functions[name]
 
     def _counted(self, name: str, function: GuestFunction, arguments: tuple[int, ...]) -> int:

@@ -92,6 +92,41 @@ def test_ticker_that_fails_is_not_alive():
     assert not ticker.alive
 
 
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_ticker_that_comes_late_makes_up_for_it():
+    clock, ticks = Clock(), threading.Semaphore(0)
+    ticker = Ticker(ticks.release, 0.004, clock)
+    assert ticker.owed == 0
+    clock.now += 0.05
+    for _ in range(12):
+        assert ticks.acquire(timeout=10)
+    ticker.close()
+    assert not ticks.acquire(blocking=False)
+    assert ticker.owed == 0
+    clock.now += 0.02
+    assert ticker.owed == 5  # nobody ticks any more
+
+
+def test_a_call_that_starts_while_ticks_are_owed_gets_its_whole_time(own_sandbox, build_guest, guest_limits):
+    sampler = own_sandbox.load_sampler(build_guest("sampler", LOOP, limits=guest_limits(step_ms=100)), 260)
+    ticker = own_sandbox._engine.ticker
+    with sampler.session(SamplingParams(), []) as session:
+        ticker._ticks -= 10_000  # as if it had slept: at its next turn it makes up for all of them
+        started = time.monotonic()
+        with pytest.raises(GuestError, match="longer than 100 ms"):
+            session.step()
+        assert time.monotonic() - started >= 0.095
+
+
 def test_forked_child_has_no_ticker(own_sandbox):
     script = """
 import os
