@@ -1,7 +1,7 @@
 /* Byte-pair merging of one piece of text.
  *
  * The best-ranked pair merges first, the leftmost among equals, until no neighbours merge. A heap of
- * (rank, place) makes that O(n log n) for a piece of n bytes: 16 n bytes of symbols and 16 n of heap.
+ * (rank, place) makes that O(n log n) for a piece of n bytes: 16 n bytes of symbols and 24 n of queue.
  */
 #include "arena.h"
 #include "guest.h"
@@ -18,12 +18,15 @@ struct symbol {
     uint32_t rank;           /* at which this symbol and the next one merge; NO_RANK: never, or merged away */
 };
 
-/* Looks up how the symbol at `place` merges with its next one, and queues it. */
-static void rank_pair(struct symbol *symbols, struct heap *heap, uint32_t place) {
+/* Looks up how the symbol at `place` merges with its next one; returns whether it does. */
+static int rank_pair(struct symbol *symbols, uint32_t place) {
     struct symbol *symbol = &symbols[place];
     symbol->rank = symbol->next == NOWHERE ? NO_RANK : pairs_rank(symbol->id, symbols[symbol->next].id);
-    if (symbol->rank != NO_RANK)
-        heap_push(heap, (uint64_t)symbol->rank << 32 | place);
+    return symbol->rank != NO_RANK;
+}
+
+static uint64_t entry_of(const struct symbol *symbols, uint32_t place) {
+    return (uint64_t)symbols[place].rank << 32 | place;
 }
 
 static uint32_t append(struct symbol *symbols, uint32_t count, uint32_t id) {
@@ -67,18 +70,20 @@ static void merge_at(struct symbol *symbols, struct heap *heap, uint32_t place) 
     gone->rank = NO_RANK;
     if (symbol->next != NOWHERE)
         symbols[symbol->next].previous = place;
-    rank_pair(symbols, heap, place);
-    if (symbol->previous != NOWHERE)
-        rank_pair(symbols, heap, symbol->previous);
+    if (rank_pair(symbols, place))
+        heap_push(heap, entry_of(symbols, place));
+    if (symbol->previous != NOWHERE && rank_pair(symbols, symbol->previous))
+        heap_push(heap, entry_of(symbols, symbol->previous));
 }
 
 static int32_t merge_in(
     const uint8_t *bytes, uint32_t length, uint32_t *ids, struct symbol *symbols, struct heap *heap) {
     uint32_t count = spell(bytes, length, symbols);
     for (uint32_t place = 0; place < count; place++)
-        rank_pair(symbols, heap, place);
-    while (heap->count) {
-        uint64_t entry = heap_pop(heap);
+        if (rank_pair(symbols, place))
+            heap_begin(heap, entry_of(symbols, place));
+    heap_sort(heap);
+    for (uint64_t entry; heap_take(heap, &entry);) {
         uint32_t place = (uint32_t)entry;
         if (symbols[place].rank == (uint32_t)(entry >> 32))
             merge_at(symbols, heap, place);
@@ -97,8 +102,9 @@ int32_t guest_merge(const uint8_t *piece, uint32_t length, uint32_t *ids) {
     }
     uint32_t mark = arena_mark();
     struct symbol *symbols = arena_take(length, sizeof *symbols);
-    struct heap heap = {arena_take(2 * (uint64_t)length, sizeof *heap.entries), 0};
-    int32_t written = symbols && heap.entries ? merge_in(piece, length, ids, symbols, &heap) : -1;
+    uint64_t *entries = arena_take(HEAP_ENTRIES(length), sizeof *entries);
+    struct heap heap = heap_of(entries, length);
+    int32_t written = symbols && entries ? merge_in(piece, length, ids, symbols, &heap) : -1;
     arena_release(mark);
     return written;
 }

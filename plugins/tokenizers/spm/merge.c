@@ -1,8 +1,8 @@
 /* SentencePiece's BPE: of all neighbours whose joined text is a token, those with the best score merge first, the leftmost
  * among equals, until none are left. What is no token then becomes the tokens of its bytes.
  *
- * A heap of (rank, place) over a linked list makes that O(n log n) for a piece of n bytes: 16 n bytes of symbols and 16 n
- * of heap. Each look-up hashes at most as many bytes as the longest token has.
+ * A heap of (rank, place) over a linked list makes that O(n log n) for a piece of n bytes: 16 n bytes of symbols and 24 n
+ * of queue. Each look-up hashes at most as many bytes as the longest token has.
  */
 #include "arena.h"
 #include "guest.h"
@@ -34,12 +34,15 @@ static uint32_t find(const struct work *work, uint32_t from, uint32_t to) {
     return to - from > vocabulary.tokens.longest ? NO_ID : tokens_find(&vocabulary.tokens, work->piece + from, to - from);
 }
 
-/* Looks up what the symbol at `place` and its next one make, and queues it. */
-static void rank_pair(struct work *work, uint32_t place) {
+/* Looks up what the symbol at `place` and its next one make; returns whether that is a token. */
+static int rank_pair(struct work *work, uint32_t place) {
     struct symbol *symbol = &work->symbols[place];
     symbol->merged = symbol->next == NOWHERE ? NO_ID : find(work, symbol->at, end_of(work, symbol->next));
-    if (symbol->merged != NO_ID)
-        heap_push(&work->heap, (uint64_t)rank_of(symbol->merged) << 32 | place);
+    return symbol->merged != NO_ID;
+}
+
+static uint64_t entry_of(const struct work *work, uint32_t place) {
+    return (uint64_t)rank_of(work->symbols[place].merged) << 32 | place;
 }
 
 static void merge_at(struct work *work, uint32_t place) {
@@ -48,9 +51,10 @@ static void merge_at(struct work *work, uint32_t place) {
     gone->merged = NO_ID;
     if (symbol->next != NOWHERE)
         work->symbols[symbol->next].previous = place;
-    rank_pair(work, place);
-    if (symbol->previous != NOWHERE)
-        rank_pair(work, symbol->previous);
+    if (rank_pair(work, place))
+        heap_push(&work->heap, entry_of(work, place));
+    if (symbol->previous != NOWHERE && rank_pair(work, symbol->previous))
+        heap_push(&work->heap, entry_of(work, symbol->previous));
 }
 
 /* One symbol for each character; returns their number. */
@@ -79,9 +83,10 @@ static int32_t write_symbol(const struct work *work, uint32_t place, uint32_t *i
 static int32_t merge_in(struct work *work, uint32_t *ids) {
     uint32_t count = spell(work);
     for (uint32_t place = 0; place < count; place++)
-        rank_pair(work, place);
-    while (work->heap.count) {
-        uint64_t entry = heap_pop(&work->heap);
+        if (rank_pair(work, place))
+            heap_begin(&work->heap, entry_of(work, place));
+    heap_sort(&work->heap);
+    for (uint64_t entry; heap_take(&work->heap, &entry);) {
         uint32_t place = (uint32_t)entry, merged = work->symbols[place].merged;
         if (merged != NO_ID && rank_of(merged) == (uint32_t)(entry >> 32))
             merge_at(work, place);
@@ -94,9 +99,10 @@ static int32_t merge_in(struct work *work, uint32_t *ids) {
 
 int32_t guest_merge(const uint8_t *piece, uint32_t length, uint32_t *ids) {
     uint32_t mark = arena_mark();
-    struct work work = {piece, length, arena_take(length, sizeof *work.symbols), {0, 0}};
-    work.heap.entries = arena_take(2 * (uint64_t)length, sizeof *work.heap.entries);
-    int32_t written = work.symbols && work.heap.entries ? merge_in(&work, ids) : -1;
+    struct symbol *symbols = arena_take(length, sizeof *symbols);
+    uint64_t *entries = arena_take(HEAP_ENTRIES(length), sizeof *entries);
+    struct work work = {piece, length, symbols, heap_of(entries, length)};
+    int32_t written = symbols && entries ? merge_in(&work, ids) : -1;
     arena_release(mark);
     return written;
 }
