@@ -32,7 +32,7 @@ from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .source import size_changed
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from .chunks import Meter
 
@@ -110,9 +110,7 @@ class VerifiedWeights:
         self._flat = hashlib.sha256() if signed.flat is not None else None
         self._absorbed = 0
         self._lock = threading.Condition()
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 — brings `logging`, which an audit does without
-
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="sealhost-verify")
+        self._pool = _pool(workers)
         self._ask(range(0))
 
     def view(self, start: int, stop: int) -> memoryview:
@@ -253,6 +251,13 @@ class VerifiedWeights:
         with self._lock:
             self._absorbed += 1
             self._lock.notify_all()
+
+
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Threads that begin what they are given in its order."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 — brings `logging`, which an audit does without
+
+    return ThreadPoolExecutor(workers, thread_name_prefix="sealhost-verify")
 
 
 def ahead_chunks(workers: int) -> int:
