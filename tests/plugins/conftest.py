@@ -43,30 +43,40 @@ def spm_module(guest_engine):
 
 
 @pytest.fixture(scope="session")
+def unigram_module(guest_engine):
+    """The committed Unigram guest."""
+    return wasmtime.Module(guest_engine, built("tokenizer", "unigram").read_bytes())
+
+
+@pytest.fixture(scope="session")
 def standard_module(guest_engine):
     """The committed standard sampler."""
     return wasmtime.Module(guest_engine, built("sampler", "standard").read_bytes())
 
 
-@pytest.fixture
-def load_tokenizer(guest_engine, bpe_module):
+def loader(engine, module):
     """Loads a stream or columns into a fresh tokenizer."""
 
     def load(vocabulary: VocabularyColumns | bytes, piece: int = 1 << 20) -> TokenizerGuest:
         stream = vocabulary if isinstance(vocabulary, bytes) else vocabulary.stream()
-        return TokenizerGuest(guest_engine, bpe_module, stream, piece)
+        return TokenizerGuest(engine, module, stream, piece)
 
     return load
 
 
 @pytest.fixture
+def load_tokenizer(guest_engine, bpe_module):
+    return loader(guest_engine, bpe_module)
+
+
+@pytest.fixture
 def load_spm(guest_engine, spm_module):
-    """The same with the SentencePiece guest."""
+    return loader(guest_engine, spm_module)
 
-    def load(vocabulary: VocabularyColumns) -> TokenizerGuest:
-        return TokenizerGuest(guest_engine, spm_module, vocabulary.stream())
 
-    return load
+@pytest.fixture
+def load_unigram(guest_engine, unigram_module):
+    return loader(guest_engine, unigram_module)
 
 
 @pytest.fixture(scope="session")

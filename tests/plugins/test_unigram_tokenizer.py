@@ -17,7 +17,6 @@ from plugin_harness import (
     UNUSED,
     USER_DEFINED,
     GuestRefusedError,
-    TokenizerGuest,
     VocabularyColumns,
 )
 from random_texts import texts
@@ -41,18 +40,6 @@ def columns(pieces: dict[str, float], more=(), more_types=(), bits: int = ADD_EO
         **changes,
     }
     return VocabularyColumns(["<pad>", "</s>", "<unk>", *pieces, *more], [], **facts)
-
-
-@pytest.fixture(scope="session")
-def unigram_module(guest_engine):
-    from sealhost.plugins import reference_plugin
-
-    return wasmtime.Module(guest_engine, (reference_plugin("tokenizer", "unigram") / "plugin.wasm").read_bytes())
-
-
-@pytest.fixture
-def load_unigram(guest_engine, unigram_module):
-    return lambda vocabulary: TokenizerGuest(guest_engine, unigram_module, vocabulary.stream())
 
 
 def library(pieces: dict[str, float]):

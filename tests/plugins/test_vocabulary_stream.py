@@ -14,6 +14,14 @@ BYTES = [spell(bytes([byte])) for byte in range(256)]
 VALID = VocabularyColumns([*BYTES, "ab", "<s>"], ["a b"], types=[1] * 257 + [3])
 
 
+def sentencepiece_like(model: str) -> VocabularyColumns:
+    pieces = ["\u2581", "a", "b", "ab", "\u2581ab"]
+    types = [2, 3, *[6] * 256, *[1] * len(pieces)]
+    texts = ["<unk>", "<s>", *(f"<0x{byte:02X}>" for byte in range(256)), *pieces]
+    scores = [0.0] * 258 + [-float(one) for one in range(len(pieces))]
+    return VocabularyColumns(texts, [], "default", model, types, (5, 1, 1, 0), scores)
+
+
 def sections(stream: bytes) -> list[tuple[int, bytes]]:
     found, at = [], 0
     while at < len(stream):
@@ -107,10 +115,13 @@ def test_the_better_of_two_equal_merges_counts_and_the_first_of_equal_tokens(loa
     assert load_tokenizer(vocabulary).encode("abc") == [256, ord("c")]
 
 
+SHORT = {"bpe": VALID, "spm": sentencepiece_like("llama"), "unigram": sentencepiece_like("t5")}
+
+
 @st.composite
-def spoiled(draw: st.DrawFn) -> bytes:
-    """The valid stream with some bytes changed, cut out or put in."""
-    stream = bytearray(VALID.stream())
+def spoiled(draw: st.DrawFn, valid: bytes) -> bytes:
+    """A valid stream with some bytes changed, cut out or put in."""
+    stream = bytearray(valid)
     heads = st.sampled_from([0, 4, 12, 16, 20, 35, 36, 40, 52, 56, 60, 64, *range(312, 330), *range(1350, 1380)])
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.one_of(heads, st.integers(0, len(stream) - 1))) % len(stream)
@@ -129,19 +140,28 @@ def spoiled(draw: st.DrawFn) -> bytes:
     return bytes(stream)
 
 
+@pytest.mark.parametrize("guest", SHORT)
 @settings(
-    max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(stream=spoiled())
-def test_spoiled_streams_are_refused_or_loaded_but_never_trap(load_tokenizer, stream):
+@given(data=st.data())
+def test_spoiled_streams_are_refused_or_loaded_but_never_trap(load_tokenizer, load_spm, load_unigram, guest, data):
+    load = {"bpe": load_tokenizer, "spm": load_spm, "unigram": load_unigram}[guest]
+    stream = data.draw(spoiled(SHORT[guest].stream()))
     try:
-        guest = load_tokenizer(stream)
+        loaded = load(stream)
     except GuestRefusedError as refusal:
         status, text = refusal.args
         assert status in {INPUT, UNSUPPORTED, CAPACITY}
         assert text
     else:
-        guest.encode("ab<s> 12 字", 3)
+        loaded.encode("ab<s> ab 12 \u5b57", 3)
+
+
+@pytest.mark.parametrize("guest", SHORT)
+def test_each_guest_takes_the_stream_that_is_spoiled(load_tokenizer, load_spm, load_unigram, guest):
+    load = {"bpe": load_tokenizer, "spm": load_spm, "unigram": load_unigram}[guest]
+    assert len(load(SHORT[guest]).encode("ab<s>", 2)) >= 2
 
 
 @settings(
