@@ -72,6 +72,7 @@ class Lanes:
                     self._held += 1
                 elif self._leave and not self._slow:
                     self._leave -= 1
+                    self._changed.notify()  # the next one may have waited for the last slow call, too
                     return None
                 else:
                     self._changed.wait()

@@ -153,6 +153,21 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_begun(calls):
     assert begun == [1]
 
 
+def test_closing_waits_for_calls_that_wait_for_a_place(calls):
+    gate, waiting = Gate(), [guest("loops") for _ in range(6)]
+    for _ in range(4):
+        calls.start(guest("loops"), gate)
+    calls.collect(0.0)
+    gate.wait_for(4)
+    for one in waiting:
+        calls.start(one, lambda: DRAWN)
+    calls.collect(0.0)
+    threading.Timer(0.05, gate.through.set).start()
+    answers = calls.close()
+    assert len(answers) == 10
+    assert {id(one) for one in waiting} <= {id(one) for one, _ in answers}
+
+
 def test_once_the_overrunning_calls_are_over_the_plugin_is_like_any_other(calls):
     gate = Gate()
     for _ in range(2):
