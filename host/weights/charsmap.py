@@ -53,6 +53,9 @@ class Step(NamedTuple):
     replacement: str | None
 
 
+_DEAD = Step(_NOWHERE, None)
+
+
 class Charsmap:
     """A normaliser.
 
@@ -79,10 +82,14 @@ class Charsmap:
         """The text with everything replaced; time is linear in its length."""
         if self._ascii is not None and text.isascii():
             return text.translate(self._ascii)
-        made, at = [], 0
-        while at < len(text):
-            taken, replacement = self._at(text, at)
-            made.append(replacement)
+        made, at, last = [], 0, len(text) - 1
+        while at <= last:
+            node, replacement = self._step(self._root, text[at])
+            if node != _NOWHERE and at < last and self._step(node, text[at + 1]) != _DEAD:
+                taken, replacement = self._at(text, at)
+            else:  # most characters by far: no run goes on
+                taken = 1
+            made.append(text[at] if replacement is None else replacement)
             at += taken
         return "".join(made)
 
@@ -102,7 +109,7 @@ class Charsmap:
         for byte in character.encode("utf-8", "surrogatepass"):
             place = node ^ byte
             if not byte or place >= len(self._units) or self._units[place] & _LABEL != byte:
-                return Step(_NOWHERE, None)
+                return _DEAD
             unit = self._units[place]
             node = place ^ _base(unit)
             replacement = self._value(node) if unit & _HAS_LEAF else None
