@@ -97,7 +97,7 @@ def load(
         file = GgufFile.parse(weights)
         graph.family_of(file)  # before the vocabulary: an unknown architecture is the more helpful refusal
         words = vocabulary(file)
-        described = graph.describe(file, vocab=len(words.texts))
+        described = graph.describe(file, vocab=len(words.texts), read=weights.view, context=config.context)
         size = KvSize.choose(described.spec, config)
         parsed = time.perf_counter()
         workers = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="load-plugins"))

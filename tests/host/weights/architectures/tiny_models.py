@@ -309,6 +309,10 @@ def gguf_file(case: Case) -> bytes:
         for name, value in ({"rope.freq_base": base} | case.metadata).items():
             add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
             add(f"{case.architecture}.{name}", value)
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre("smollm")
+        writer.add_token_list([f"<{token}>" for token in range(VOCAB)])
+        writer.add_token_merges(["a b"])
         for name, factors in case.factors.items():
             writer.add_tensor(name, np.array(factors, np.float32))
         for name, array in weights(case).items():
