@@ -22,7 +22,9 @@ def build_script():
     return runpy.run_path(str(sealhost.plugins.PLUGINS / "build.py"), run_name="build")
 
 
-@pytest.mark.parametrize("folder", ["tokenizers/bpe", "tokenizers/spm", "tokenizers/unigram", "samplers/standard"])
+@pytest.mark.parametrize(
+    "folder", ["tokenizers/bpe", "tokenizers/spm", "tokenizers/unigram", "samplers/standard", "samplers/regex"]
+)
 def test_rebuilding_gives_the_committed_bytes(build_script, tmp_path, folder):
     guest = next(guest for guest in build_script["GUESTS"] if guest.folder == folder)
     rebuilt = build_script["build"](guest, tmp_path)
@@ -45,7 +47,14 @@ def test_every_reference_plugin_is_one_that_the_script_builds(build_script):
 
 
 @pytest.mark.parametrize(
-    ("role", "name"), [("tokenizer", "bpe"), ("tokenizer", "spm"), ("tokenizer", "unigram"), ("sampler", "standard")]
+    ("role", "name"),
+    [
+        ("tokenizer", "bpe"),
+        ("tokenizer", "spm"),
+        ("tokenizer", "unigram"),
+        ("sampler", "standard"),
+        ("sampler", "regex"),
+    ],
 )
 def test_a_reference_plugin_is_a_module_and_its_facts(role, name):
     import tomllib
@@ -53,7 +62,7 @@ def test_a_reference_plugin_is_a_module_and_its_facts(role, name):
     directory = reference_plugin(role, name)
     facts = tomllib.loads((directory / "plugin.toml").read_text())
     assert (facts["name"], facts["role"], facts["abi"]) == (name, role, 1)
-    assert facts["tier"] == ("full" if role == "sampler" else "")
+    assert facts["tier"] == {"standard": "full", "regex": "mask"}.get(name, "")
     assert facts["limits"].keys() == {"memory_bytes", "init_ms", "load_ms", "step_ms", "encode_ms"}
     assert (directory / "plugin.wasm").read_bytes()[:8] == b"\0asm\1\0\0\0"
 

@@ -1,0 +1,22 @@
+/* Bounds of the grammar guests, each with its reason. Clause numbers are those of README.md in this folder. */
+#ifndef GRAMMAR_LIMITS_H
+#define GRAMMAR_LIMITS_H
+
+#define MAX_STATES 32768u       /* of the byte automaton as written: a pattern or schema of 16 KiB that copies much */
+#define MAX_SETS 2048u          /* different byte sets */
+#define MAX_BUILD_WORK 200000u  /* steps of building: what repeats nothing a billion times ends here */
+#define MAX_STACK 96u           /* open calls of one path: twice as deep as people nest JSON */
+#define MAX_PATHS 2048u         /* ways to have read a text that are followed at once */
+#define MAX_STACK_NODES 131072u /* different stacks */
+#define MAX_POSITIONS 65536u    /* sets of paths that were met */
+#define POSITION_PATHS 1048576u /* paths in all of them */
+#define TABLE_WORDS 4194304u    /* transitions: 16 MiB, touched as they are used */
+#define MAX_STEP_WORK 300000u   /* paths looked at in one step: about 15 ms, against a deadline of 100 */
+#define MAX_NODES 1500000u      /* of the trie of tokens: 4.2 for each of 263,168 ids, and room */
+#define MAX_TOKEN_BYTES 255u    /* longer tokens are never allowed */
+#define MAX_REPEAT 1000u        /* in {m,n} */
+#define MAX_GROUPS 24u          /* groups in groups in a pattern: the parser calls itself so deep */
+#define MAX_FORCED 64u          /* ids of one FAST_FORWARD */
+#define CACHED_MASKS 128u
+
+#endif

@@ -1,0 +1,219 @@
+#include "positions.h"
+
+#include "sealhost_guest.h"
+
+#define BUCKETS 131072u
+
+struct path {
+    uint32_t state, stack;
+};
+
+struct stack_node { /* node 0 is the empty stack */
+    uint32_t back, below; /* the state to return to; the rest */
+    uint32_t depth, chain;
+};
+
+struct position positions[MAX_POSITIONS];
+uint32_t transitions[TABLE_WORDS];
+uint32_t position_limit, position_round;
+const char *position_problem;
+
+static uint32_t position_chain[MAX_POSITIONS], position_buckets[BUCKETS];
+static struct path paths[POSITION_PATHS];
+static struct stack_node stacks[MAX_STACK_NODES];
+static uint32_t stack_buckets[BUCKETS];
+static uint32_t position_count, path_count, stack_count, work;
+
+/* the set that is being made: found holds byte states, seen all of them */
+static struct path found[MAX_PATHS], seen[2 * MAX_PATHS];
+static uint32_t found_count, seen_count;
+static uint8_t found_accepts;
+static uint32_t seen_marks[8 * MAX_PATHS], seen_round; /* open addressing: round << 12 | index */
+
+static uint32_t mixed(uint32_t a, uint32_t b) {
+    uint32_t hash = a * 0x9e3779b1u ^ (b + 0x7f4a7c15u) * 0x85ebca6bu;
+    hash ^= hash >> 15;
+    hash *= 0x2c1b3c6du;
+    return hash ^ hash >> 13;
+}
+
+static uint32_t too_much(const char *what) {
+    if (!position_problem)
+        position_problem = what;
+    return 0;
+}
+
+static uint32_t push(uint32_t back, uint32_t below) {
+    uint32_t *bucket = &stack_buckets[mixed(back, below) % BUCKETS];
+    for (uint32_t i = *bucket; i; i = stacks[i].chain)
+        if (stacks[i].back == back && stacks[i].below == below)
+            return i;
+    if (stack_count == MAX_STACK_NODES)
+        return too_much("nested calls");
+    stacks[stack_count] = (struct stack_node){back, below, stacks[below].depth + 1, *bucket};
+    return *bucket = stack_count++;
+}
+
+/* Adds a path to those seen, unless it was, or nothing can complete it. */
+static void see(uint32_t state, uint32_t stack) {
+    if (states[state].need + stacks[stack].depth > MAX_STACK || position_problem)
+        return; /* clause 2.4: what is kept can be completed */
+    uint32_t size = sizeof seen_marks / sizeof *seen_marks, at = mixed(state, stack) % size;
+    for (; seen_marks[at] >> 12 == seen_round; at = (at + 1) % size) {
+        struct path other = seen[seen_marks[at] & 4095];
+        if (other.state == state && other.stack == stack)
+            return;
+    }
+    if (seen_count == 2 * MAX_PATHS || ++work > MAX_STEP_WORK) {
+        too_much(work > MAX_STEP_WORK ? "work in one step" : "ways to read one text");
+        return;
+    }
+    seen_marks[at] = seen_round << 12 | seen_count;
+    seen[seen_count++] = (struct path){state, stack};
+}
+
+static void begin_set(void) {
+    found_count = seen_count = found_accepts = 0;
+    if (++seen_round == 1u << 20) {
+        clear_bytes(seen_marks, sizeof seen_marks);
+        seen_round = 1;
+    }
+}
+
+/* Follows all that reads no byte. */
+static void follow(void) {
+    for (uint32_t i = 0; i < seen_count && !position_problem; i++) {
+        struct path at = seen[i];
+        const struct state *state = &states[at.state];
+        switch (state->kind) {
+        case STATE_SPLIT:
+            see(state->a, at.stack);
+            see(state->b, at.stack);
+            break;
+        case STATE_CALL: /* a call at the end of a rule opens nothing: what returns from it returns from the rule */
+            see(state->a, state->b == RETURN_STATE ? at.stack : push(state->b, at.stack));
+            break;
+        case STATE_RETURN:
+            if (at.stack)
+                see(stacks[at.stack].back, stacks[at.stack].below);
+            else
+                found_accepts = 1;
+            break;
+        default:
+            if (found_count == MAX_PATHS)
+                too_much("ways to read one text");
+            else
+                found[found_count++] = at;
+        }
+    }
+}
+
+static int before(struct path a, struct path b) {
+    return a.state != b.state ? a.state < b.state : a.stack < b.stack;
+}
+
+/* Small sets are sorted, so that one set is one position in whatever order it was found. */
+static void sort_found(void) {
+    if (found_count > 32)
+        return;
+    for (uint32_t i = 1; i < found_count; i++) {
+        struct path path = found[i];
+        uint32_t j = i;
+        for (; j > 0 && before(path, found[j - 1]); j--)
+            found[j] = found[j - 1];
+        found[j] = path;
+    }
+}
+
+static uint32_t position_of_found(void) {
+    if (position_problem || (found_count == 0 && !found_accepts))
+        return NOWHERE;
+    sort_found();
+    uint32_t hash = found_accepts;
+    for (uint32_t i = 0; i < found_count; i++)
+        hash = mixed(hash ^ found[i].state, found[i].stack);
+    uint32_t *bucket = &position_buckets[hash % BUCKETS];
+    for (uint32_t i = *bucket; i; i = position_chain[i])
+        if (positions[i].count == found_count && positions[i].accepts == found_accepts &&
+            equal_bytes((const uint8_t *)&paths[positions[i].first], (const uint8_t *)found, found_count * sizeof *found))
+            return i;
+    if (position_count == position_limit || path_count + found_count > POSITION_PATHS) {
+        too_much("positions");
+        return NOWHERE;
+    }
+    struct position *made = &positions[position_count];
+    *made = (struct position){.first = path_count, .count = found_count, .accepts = found_accepts};
+    for (uint32_t i = 0; i < found_count; i++) {
+        paths[path_count++] = found[i];
+        made->is_free |= states[found[i].state].is_free;
+    }
+    clear_bytes(&transitions[position_count * class_count], class_count * sizeof *transitions);
+    position_chain[position_count] = *bucket;
+    return *bucket = position_count++;
+}
+
+static void forget(void) {
+    position_round++;
+    clear_bytes(position_buckets, sizeof position_buckets);
+    clear_bytes(stack_buckets, sizeof stack_buckets);
+    position_limit = TABLE_WORDS / class_count < MAX_POSITIONS ? TABLE_WORDS / class_count : MAX_POSITIONS;
+    position_count = 2;
+    path_count = 0;
+    stack_count = 1;
+    stacks[0] = (struct stack_node){0};
+    positions[NOWHERE] = (struct position){0};
+    for (uint32_t i = 0; i < class_count; i++)
+        transitions[NOWHERE * class_count + i] = NOWHERE;
+}
+
+uint32_t positions_begin(uint32_t start) {
+    position_problem = 0;
+    work = 0;
+    forget();
+    begin_set();
+    see(start, 0);
+    follow();
+    return position_of_found();
+}
+
+static struct path kept[MAX_PATHS];
+static uint32_t kept_backs[MAX_PATHS][MAX_STACK];
+
+uint32_t positions_renew(uint32_t position) {
+    work = 0;
+    if (position == NOWHERE || (position_count < position_limit / 2 && path_count < POSITION_PATHS / 2 &&
+                                stack_count < MAX_STACK_NODES / 2))
+        return position;
+    uint32_t count = positions[position].count;
+    for (uint32_t i = 0; i < count; i++) {
+        kept[i] = paths[positions[position].first + i];
+        for (uint32_t at = kept[i].stack, level = 0; at; at = stacks[at].below)
+            kept_backs[i][level++] = stacks[at].back;
+        kept[i].stack = stacks[kept[i].stack].depth;
+    }
+    uint8_t accepts = positions[position].accepts;
+    forget();
+    begin_set();
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t stack = 0;
+        for (uint32_t level = kept[i].stack; level-- > 0;)
+            stack = push(kept_backs[i][level], stack);
+        found[found_count++] = (struct path){kept[i].state, stack};
+    }
+    found_accepts = accepts;
+    return position_of_found();
+}
+
+uint32_t find_next(uint32_t position, uint32_t class) {
+    uint32_t byte = class_byte[class], end = positions[position].first + positions[position].count;
+    begin_set();
+    for (uint32_t i = positions[position].first; i < end; i++)
+        if (set_has(&sets[states[paths[i].state].a], byte))
+            see(states[paths[i].state].b, paths[i].stack);
+    work += end - positions[position].first;
+    follow();
+    uint32_t next = position_of_found();
+    if (!position_problem)
+        transitions[position * class_count + class] = next;
+    return next;
+}

@@ -1,0 +1,19 @@
+/* Regular expressions as states (README, chapter 3). */
+#ifndef GRAMMAR_REGEX_H
+#define GRAMMAR_REGEX_H
+
+#include <stdint.h>
+
+enum regex_form {
+    REGEX_TEXT,   /* characters stand for their UTF-8 */
+    REGEX_STRING, /* characters stand for what spells them between the quotes of a JSON string */
+    REGEX_SEARCH, /* the same, and without ^ and $ the match may lie anywhere in the text, as `pattern` means it */
+};
+
+extern const char *regex_problem; /* 0, or what is wrong with the last pattern */
+extern uint32_t regex_problem_at; /* byte of the pattern */
+
+/* The first state of a pattern after which `next` follows; DEAD_STATE with regex_problem or build_problem on failure. */
+uint32_t regex_states(const uint8_t *pattern, uint32_t length, enum regex_form form, uint32_t next);
+
+#endif

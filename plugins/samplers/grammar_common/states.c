@@ -1,0 +1,176 @@
+/* States are made from the end of a grammar to its beginning: each knows what follows it. */
+#include "states.h"
+
+#include "sealhost_guest.h"
+
+#define LOOK_BACK 12u /* states among which an equal one is looked for: the tails of UTF-8 sequences are shared */
+#define SET_PLACES (4u * MAX_SETS)
+
+struct state states[MAX_STATES];
+struct byte_set sets[MAX_SETS];
+uint32_t state_count, set_count, class_count;
+uint8_t class_of[256], class_byte[256];
+const char *build_problem;
+static uint32_t build_work;
+static uint16_t set_places[SET_PLACES]; /* open addressing: the index of a set, 0: free */
+
+void states_clear(void) {
+    state_count = 2;
+    set_count = 1; /* set 0 is empty: DEAD_STATE's */
+    sets[0] = (struct byte_set){{0}};
+    clear_bytes(set_places, sizeof set_places);
+    states[RETURN_STATE] = (struct state){.kind = STATE_RETURN};
+    states[DEAD_STATE] = (struct state){.kind = STATE_BYTE, .a = 0, .b = DEAD_STATE};
+    build_problem = 0;
+    build_work = 0;
+}
+
+int may_build(void) {
+    if (++build_work > MAX_BUILD_WORK && !build_problem)
+        build_problem = "repetitions";
+    return !build_problem;
+}
+
+static uint32_t new_state(uint8_t kind, uint32_t a, uint32_t b) {
+    if (!may_build())
+        return DEAD_STATE;
+    if (state_count == MAX_STATES) {
+        build_problem = "states";
+        return DEAD_STATE;
+    }
+    states[state_count] = (struct state){.kind = kind, .a = a, .b = b};
+    return state_count++;
+}
+
+static int same_bits(const struct byte_set *a, const struct byte_set *b) {
+    uint32_t differ = 0;
+    for (uint32_t i = 0; i < 8; i++)
+        differ |= a->bits[i] ^ b->bits[i];
+    return !differ;
+}
+
+static uint32_t same_set(const struct byte_set *set) {
+    uint32_t hash = 0;
+    for (uint32_t i = 0; i < 8; i++)
+        hash = (hash ^ set->bits[i]) * 0x9e3779b1u ^ hash >> 15;
+    uint32_t at = hash >> 8;
+    for (; set_places[at %= SET_PLACES]; at++)
+        if (same_bits(&sets[set_places[at]], set))
+            return set_places[at];
+    if (set_count == MAX_SETS) {
+        build_problem = "different sets of bytes";
+        return 0;
+    }
+    sets[set_count] = *set;
+    set_places[at] = (uint16_t)set_count;
+    return set_count++;
+}
+
+uint32_t byte_state(const struct byte_set *set, uint32_t next) {
+    if (!may_build())
+        return DEAD_STATE;
+    uint32_t a = same_set(set);
+    for (uint32_t i = state_count, left = LOOK_BACK; left > 0 && i-- > 2; left--)
+        if (states[i].kind == STATE_BYTE && states[i].a == a && states[i].b == next)
+            return i;
+    return new_state(STATE_BYTE, a, next);
+}
+
+uint32_t range_state(uint32_t low, uint32_t high, uint32_t next) {
+    struct byte_set set = {{0}};
+    set_add(&set, low, high);
+    return byte_state(&set, next);
+}
+
+uint32_t split_state(uint32_t a, uint32_t b) {
+    if (a == DEAD_STATE || a == b)
+        return b;
+    return b == DEAD_STATE ? a : new_state(STATE_SPLIT, a, b);
+}
+
+uint32_t call_state(uint32_t rule, uint32_t next) {
+    return new_state(STATE_CALL, rule, next);
+}
+
+uint32_t open_state(void) {
+    return new_state(STATE_SPLIT, DEAD_STATE, DEAD_STATE);
+}
+
+void close_state(uint32_t state, uint32_t a, uint32_t b) {
+    if (state == DEAD_STATE) /* there was no room for it */
+        return;
+    states[state].a = a;
+    states[state].b = b;
+}
+
+uint32_t text_state(const uint8_t *text, uint32_t length, uint32_t next) {
+    while (length-- > 0)
+        next = range_state(text[length], text[length], next);
+    return next;
+}
+
+static uint32_t need_of(const struct state *state) {
+    uint32_t a, b;
+    switch (state->kind) {
+    case STATE_RETURN:
+        return 0;
+    case STATE_BYTE:
+        return state->a ? states[state->b].need : NEVER;
+    case STATE_SPLIT:
+        a = states[state->a].need;
+        b = states[state->b].need;
+        return a < b ? a : b;
+    default: /* a call: one more is open while what is called runs, unless nothing follows it (positions.c) */
+        a = states[state->a].need;
+        b = states[state->b].need;
+        if (state->b == RETURN_STATE)
+            return a;
+        if (a >= MAX_STACK || b == NEVER)
+            return NEVER;
+        return a + 1 > b ? a + 1 : b;
+    }
+}
+
+static void find_needs(void) {
+    for (uint32_t i = 0; i < state_count; i++)
+        states[i].need = NEVER;
+    /* What follows a state mostly stands before it and what it calls after it: passes go both ways in turn, and
+     * one that changes nothing is the last. */
+    for (uint32_t changed = 1, pass = 0; changed; pass++) {
+        changed = 0;
+        for (uint32_t step = 0; step < state_count; step++) {
+            uint32_t i = pass % 2 ? state_count - 1 - step : step;
+            uint32_t need = need_of(&states[i]);
+            if (need < states[i].need) {
+                states[i].need = (uint16_t)need;
+                changed = 1;
+            }
+        }
+    }
+}
+
+static void find_classes(void) {
+    class_count = 1;
+    clear_bytes(class_of, sizeof class_of);
+    for (uint32_t s = 1; s < set_count && class_count < 256; s++) {
+        int16_t moved[256];
+        uint32_t inside[256], outside[256], before = class_count;
+        clear_bytes(inside, sizeof inside);
+        clear_bytes(outside, sizeof outside);
+        for (uint32_t byte = 0; byte < 256; byte++)
+            (set_has(&sets[s], byte) ? inside : outside)[class_of[byte]]++;
+        for (uint32_t c = 0; c < before; c++)
+            moved[c] = inside[c] && outside[c] ? (int16_t)class_count++ : -1;
+        for (uint32_t byte = 0; byte < 256; byte++)
+            if (moved[class_of[byte]] >= 0 && set_has(&sets[s], byte))
+                class_of[byte] = (uint8_t)moved[class_of[byte]];
+    }
+    for (uint32_t byte = 0; byte < 256; byte++)
+        class_byte[class_of[byte]] = (uint8_t)byte;
+}
+
+int states_finish(uint32_t start) {
+    find_needs();
+    find_classes();
+    return states[start].need != NEVER;
+}

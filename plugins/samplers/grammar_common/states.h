@@ -1,0 +1,69 @@
+/* The automaton as it is written: states over bytes, with calls for what nests or comes again. */
+#ifndef GRAMMAR_STATES_H
+#define GRAMMAR_STATES_H
+
+#include <stdint.h>
+
+#include "limits.h"
+
+enum state_kind { STATE_BYTE, STATE_SPLIT, STATE_CALL, STATE_RETURN };
+
+struct state {
+    uint8_t kind;
+    uint8_t is_free; /* the plain characters of a string that has no bounds: see trie.h */
+    uint16_t need;   /* open calls that its shortest way to RETURN takes; NEVER: there is none */
+    uint32_t a;      /* BYTE: index of a set. SPLIT: one way. CALL: first state of what is called */
+    uint32_t b;      /* BYTE, CALL: the state after it. SPLIT: the other way */
+};
+
+struct byte_set {
+    uint32_t bits[8];
+};
+
+#define NEVER 0xffffu
+#define RETURN_STATE 0u /* one for all */
+#define DEAD_STATE 1u   /* nothing follows */
+
+extern struct state states[MAX_STATES];
+extern struct byte_set sets[MAX_SETS];
+extern uint32_t state_count, set_count, class_count;
+extern uint8_t class_of[256];      /* bytes that no set tells apart share a class */
+extern uint8_t class_byte[256];    /* a byte of each class */
+extern const char *build_problem;  /* 0, or what the grammar has too much of */
+
+void states_clear(void);
+
+/* Counts a step of building; 0 when there were too many, or another bound was met. */
+int may_build(void);
+
+uint32_t byte_state(const struct byte_set *set, uint32_t next);
+uint32_t range_state(uint32_t low, uint32_t high, uint32_t next);
+uint32_t split_state(uint32_t a, uint32_t b);
+uint32_t call_state(uint32_t rule, uint32_t next);
+
+/* A state whose two ways are set later: where a loop comes back to, or a rule begins. */
+uint32_t open_state(void);
+void close_state(uint32_t state, uint32_t a, uint32_t b);
+
+/* Bytes in order, then `next`. */
+uint32_t text_state(const uint8_t *text, uint32_t length, uint32_t next);
+
+/* Computes `need` and the classes of bytes; 0 when nothing can be spelled from `start`. */
+int states_finish(uint32_t start);
+
+static inline int set_has(const struct byte_set *set, uint32_t byte) {
+    return (int)(set->bits[byte / 32] >> (byte % 32) & 1);
+}
+
+static inline void set_add(struct byte_set *set, uint32_t low, uint32_t high) {
+    for (uint32_t word = low / 32; word <= high / 32; word++) {
+        uint32_t bits = 0xffffffffu;
+        if (word == low / 32)
+            bits &= 0xffffffffu << low % 32;
+        if (word == high / 32)
+            bits &= 0xffffffffu >> (31 - high % 32);
+        set->bits[word] |= bits;
+    }
+}
+
+#endif
