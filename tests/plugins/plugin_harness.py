@@ -152,6 +152,8 @@ class Parameters:
     generated: tuple[int, ...] = ()
     bias: tuple[tuple[int, float], ...] = ()
     random: int = 0
+    second: int = 0
+    config: bytes = b""
 
     @property
     def u(self) -> float:
@@ -181,14 +183,23 @@ class SamplerGuest(Instance):
         self.area = dict(zip(SAMPLER_FIELDS, self.layout(22), strict=True))
         assert self.area["size"] == 88
 
-    def write_row(self, logits: np.ndarray, parameters: Parameters, index: int = 0, flags: int = NEW | SAMPLE) -> None:
+    def write_row(
+        self,
+        logits: np.ndarray,
+        parameters: Parameters,
+        index: int = 0,
+        flags: int = NEW | SAMPLE,
+        told: tuple[int, ...] = (0, 0, 0, 0),
+    ) -> None:
+        """Writes one row and its areas; `told`: parent, taken_back, appended, backtrack_room."""
         history = [*parameters.prompt, *parameters.generated]
         row = struct.pack(
             "<4I2Q4Ifi5f5I",
-            *(96, index, flags, len(logits), parameters.random, 0),
-            *(len(parameters.prompt), len(history), len(parameters.bias), 0, parameters.temperature, parameters.top_k),
+            *(96, index, flags, len(logits), parameters.random, parameters.second),
+            *(len(parameters.prompt), len(history), len(parameters.bias), len(parameters.config)),
+            *(parameters.temperature, parameters.top_k),
             *(parameters.top_p, parameters.min_p, parameters.repetition, parameters.presence, parameters.frequency),
-            *bytes(5),
+            *(0, *told),
         )
         area = self.area
         self.write(area["rows"] + 96 * index, row)
@@ -196,6 +207,7 @@ class SamplerGuest(Instance):
         self.write(area["history"] + 4 * area["history_capacity"] * index, np.array(history, "<u4").tobytes())
         bias = b"".join(struct.pack("<If", *pair) for pair in parameters.bias)
         self.write(area["bias"], bias)
+        self.write(area["config"], parameters.config)
 
     def step(self, rows: int = 1) -> None:
         self.refuse(self.call("step", rows), self.area["error"], self.area["error_capacity"])

@@ -2,6 +2,7 @@
 #define SEALHOST_ERROR_AREA
 #include "adjust.h"
 #include "chain.h"
+#include "configured.h"
 #include "exponential.h"
 #include "limits.h"
 #include "sealhost_guest.h"
@@ -13,6 +14,10 @@ static uint32_t history[MAX_ROWS][HISTORY_CAPACITY];
 static struct sealhost_bias bias[BIAS_CAPACITY];
 static uint8_t config[CONFIG_CAPACITY];
 static struct sealhost_sampler_layout published;
+
+static struct settings settings; /* of the request, read with its first row */
+static int settings_are_read;
+static struct mirostat mirostats[MAX_ROWS];
 
 _Static_assert(VOCAB_CAPACITY * sizeof(float) % 4096 == 0, "a row of logits is whole pages");
 
@@ -47,8 +52,9 @@ SEALHOST_EXPORT(init) int32_t init(void) {
     return SEALHOST_OK;
 }
 
-/* Nothing is carried from one step to the next: each row says all that it needs. */
+/* Only mirostat carries anything from one step to the next, and begins anew with NEW or FORK. */
 SEALHOST_EXPORT(reset) int32_t reset(void) {
+    settings_are_read = 0;
     return SEALHOST_OK;
 }
 
@@ -61,6 +67,8 @@ static int32_t check(const struct sealhost_row *row) {
         return fail(SEALHOST_ERROR_CAPACITY, "step: vocab_size is 0 or above the capacity");
     if (row->history_length > HISTORY_CAPACITY || row->bias_count > BIAS_CAPACITY)
         return fail(SEALHOST_ERROR_CAPACITY, "step: the history or the bias list is above its capacity");
+    if (row->config_length > CONFIG_CAPACITY)
+        return fail(SEALHOST_ERROR_CAPACITY, "step: the configuration is above its capacity");
     if (row->prompt_length > row->history_length)
         return fail(SEALHOST_ERROR_INPUT, "step: prompt_length is above history_length");
     if (!(row->temperature >= 0) || !(row->repetition_penalty > 0) || !(row->top_p >= 0) || !(row->min_p <= 1))
@@ -82,17 +90,47 @@ static uint32_t draw(const struct row *row, const struct sealhost_row *parameter
     return chain_draw(row, &chain);
 }
 
+/* Clause 2.7's chain; the row is adjusted. */
+static int32_t draw_standard(struct row *row, const struct sealhost_row *parameters, uint32_t *token) {
+    double max = row_max(row);
+    if (max == MINUS_INFINITY)
+        return fail(SEALHOST_ERROR_EMPTY, "step: every logit is -inf or not a number: no token can be drawn");
+    *token = draw(row, parameters, max);
+    return SEALHOST_OK;
+}
+
 static int32_t sample(const struct sealhost_row *parameters, struct sealhost_result *result) {
     struct row row = {logits[parameters->slot], parameters->vocab_size, 0, 0};
     struct request request = {parameters, history[parameters->slot], bias};
-    int32_t status = adjust(&row, &request);
-    double max = status ? 0 : row_max(&row);
-    if (!status && max == MINUS_INFINITY)
-        status = fail(SEALHOST_ERROR_EMPTY, "step: every logit is -inf or not a number: no token can be drawn");
+    int32_t status = settings.given ? adjust_begin(&row, &request) : adjust(&row, &request);
+    uint32_t token = 0;
     if (!status)
-        *result = (struct sealhost_result){sizeof *result, SEALHOST_TOKEN, draw(&row, parameters, max), 0};
+        status = settings.given
+                     ? configured_draw(&row, &request, &settings, &mirostats[parameters->slot], &token)
+                     : draw_standard(&row, parameters, &token);
+    if (!status)
+        *result = (struct sealhost_result){sizeof *result, SEALHOST_TOKEN, token, 0};
     adjust_undo(&row);
     return status;
+}
+
+/* What a row says beside what it wants. */
+static int32_t listen(const struct sealhost_row *row) {
+    if (!settings_are_read || row->flags & SEALHOST_ROW_NEW) {
+        int32_t status = settings_read(&settings, config, row->config_length);
+        if (status)
+            return status;
+        settings_are_read = 1;
+    }
+    struct request request = {row, history[row->slot], bias};
+    struct mirostat *state = &mirostats[row->slot];
+    if (row->flags & SEALHOST_ROW_NEW)
+        mirostat_begin(state, &settings);
+    else if (row->flags & SEALHOST_ROW_FORK)
+        *state = mirostats[row->parent < MAX_ROWS ? row->parent : 0];
+    else
+        mirostat_tell(state, &request);
+    return SEALHOST_OK;
 }
 
 SEALHOST_EXPORT(step) int32_t step(uint32_t count) {
@@ -100,6 +138,8 @@ SEALHOST_EXPORT(step) int32_t step(uint32_t count) {
         return fail(SEALHOST_ERROR_INPUT, "step: more rows than the layout has");
     for (uint32_t i = 0; i < count; i++) {
         int32_t status = check(&rows[i]);
+        if (!status)
+            status = listen(&rows[i]);
         if (!status && rows[i].flags & SEALHOST_ROW_SAMPLE)
             status = sample(&rows[i], &results[i]);
         if (status)

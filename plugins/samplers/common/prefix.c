@@ -1,6 +1,5 @@
 #include "prefix.h"
 
-#include "limits.h"
 #include "sort.h"
 
 #define SAMPLE 1024u   /* logits that are looked at to guess a threshold */
@@ -12,9 +11,14 @@
 /* What lies further below the maximum than this, in units of T, has less than 3e-15 of its mass in all. */
 #define DEPTH 46.0
 
-static struct candidate candidates[VOCAB_CAPACITY];
-static struct candidate sorted[VOCAB_CAPACITY], spare[VOCAB_CAPACITY];
-static double weights[VOCAB_CAPACITY]; /* of `sorted`, and before that of `candidates` */
+struct candidate scratch_candidates[VOCAB_CAPACITY], scratch_sorted[VOCAB_CAPACITY], scratch_spare[VOCAB_CAPACITY];
+double scratch_weights[VOCAB_CAPACITY];
+
+#define candidates scratch_candidates
+#define sorted scratch_sorted
+#define spare scratch_spare
+#define weights scratch_weights /* of `sorted`, and before that of `candidates` */
+
 static uint16_t buckets[VOCAB_CAPACITY]; /* of `candidates` */
 static uint32_t counts[BUCKETS];
 static double masses[BUCKETS];
@@ -37,8 +41,7 @@ static float sample_rank(const struct row *row, uint32_t rank) {
     return best[rank - 1];
 }
 
-/* A logit that about `wanted` candidates reach; -inf: all do. */
-static float threshold(const struct row *row, uint32_t wanted) {
+float prefix_threshold(const struct row *row, uint32_t wanted) {
     uint64_t rank = (uint64_t)wanted * SAMPLE / row->count + 2;
     return row->count <= ONE_BUCKET || rank > MAX_RANK ? (float)MINUS_INFINITY
                                                             : sample_rank(row, (uint32_t)rank);
@@ -73,7 +76,7 @@ static double range_of(const struct prefix *prefix) {
 
 void prefix_take(struct prefix *prefix, const struct row *row, struct scale scale, uint32_t wanted) {
     int infinite = scale.max == __builtin_inf(); /* then those at +inf share all of the mass */
-    float least = infinite ? __builtin_inff() : threshold(row, wanted);
+    float least = infinite ? __builtin_inff() : prefix_threshold(row, wanted);
     *prefix = (struct prefix){.scale = scale, .least = least, .opened = NO_TOKEN};
     prefix->complete = infinite || least == (float)MINUS_INFINITY;
     prefix->count = row_gather(row, least, candidates);

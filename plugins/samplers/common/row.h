@@ -17,7 +17,8 @@ struct adjusted {
     uint32_t id;
     uint32_t generated; /* times that the id was generated */
     float original;     /* what the logits held */
-    uint32_t seen;      /* whether the history holds the id */
+    uint32_t seen : 1;      /* whether the history holds the id */
+    uint32_t repeated : 31; /* ids of the longest run that the id would go on repeating; see standard/dry.h */
 };
 
 struct row {

@@ -1,4 +1,4 @@
-/* What this guest holds; only the pages that are touched cost memory. */
+/* What the guests hold; only the pages that are touched cost memory. */
 #ifndef LIMITS_H
 #define LIMITS_H
 
@@ -14,7 +14,7 @@
 /* Entries of a bias list; clients send at most some hundreds. */
 #define BIAS_CAPACITY 4096u
 
-/* Opaque bytes that this guest ignores. */
+/* Bytes of configuration: the most that the ABI allows. */
 #define CONFIG_CAPACITY 16384u
 
 #endif

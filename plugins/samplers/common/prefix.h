@@ -4,12 +4,17 @@
  * A large prefix is counted into 4,096 ranges of logits, buckets: their counts and masses tell in which bucket a filter
  * ends or a draw falls, and only that one is sorted. A small prefix is one bucket.
  *
- * There is one prefix at a time; its arrays are this file's.
+ * There is one prefix at a time; its arrays are this file's, and free for others while there is none.
  */
 #ifndef PREFIX_H
 #define PREFIX_H
 
+#include "limits.h"
 #include "row.h"
+
+extern struct candidate scratch_candidates[VOCAB_CAPACITY], scratch_sorted[VOCAB_CAPACITY];
+extern struct candidate scratch_spare[VOCAB_CAPACITY];
+extern double scratch_weights[VOCAB_CAPACITY];
 
 struct prefix {
     struct scale scale;
@@ -26,6 +31,9 @@ struct place {
     double mass;
     int found;
 };
+
+/* A logit that about `wanted` candidates reach; -inf: all do. */
+float prefix_threshold(const struct row *row, uint32_t wanted);
 
 /* The prefix of about `wanted` candidates; only the speed depends on how many it becomes. */
 void prefix_take(struct prefix *prefix, const struct row *row, struct scale scale, uint32_t wanted);

@@ -21,4 +21,14 @@ struct request {
 int32_t adjust(struct row *row, const struct request *request);
 void adjust_undo(struct row *row);
 
+/* The parts of it, for a chain whose order is configured: bias and counts, ... */
+int32_t adjust_begin(struct row *row, const struct request *request);
+
+/* ... the penalties of an entry that has come to `value`, ... */
+double adjust_penalised(double value, const struct adjusted *entry, const struct sealhost_row *parameters);
+
+/* ... the entry of an id, made on first use (0: the id is not in the vocabulary), and the entry if there is one. */
+struct adjusted *adjust_entry(struct row *row, uint32_t id);
+const struct adjusted *adjust_find(const struct row *row, uint32_t id);
+
 #endif

@@ -6,17 +6,20 @@
 static struct adjusted adjusted[VOCAB_CAPACITY];
 static uint32_t place_of[VOCAB_CAPACITY]; /* index in `adjusted` + 1; 0: not in it */
 
-/* The entry of an id, made on first use; 0 when the id is not in the vocabulary. */
-static struct adjusted *entry_of(struct row *row, uint32_t id) {
+struct adjusted *adjust_entry(struct row *row, uint32_t id) {
     if (id >= row->count)
         return 0;
     if (!place_of[id]) {
         float original = row->logits[id];
-        row->adjusted[row->adjusted_count] = (struct adjusted){original, id, 0, original, 0};
+        row->adjusted[row->adjusted_count] = (struct adjusted){.value = original, .id = id, .original = original};
         place_of[id] = ++row->adjusted_count;
         row->logits[id] = (float)MINUS_INFINITY;
     }
     return &row->adjusted[place_of[id] - 1];
+}
+
+const struct adjusted *adjust_find(const struct row *row, uint32_t id) {
+    return place_of[id] ? &row->adjusted[place_of[id] - 1] : 0;
 }
 
 static int32_t fail_id(const char *where, uint32_t id) {
@@ -28,7 +31,7 @@ static int32_t fail_id(const char *where, uint32_t id) {
 
 static int32_t add_bias(struct row *row, const struct request *request) {
     for (uint32_t i = 0; i < request->parameters->bias_count; i++) {
-        struct adjusted *entry = entry_of(row, request->bias[i].id);
+        struct adjusted *entry = adjust_entry(row, request->bias[i].id);
         if (!entry)
             return fail_id("logit bias", request->bias[i].id);
         entry->value += request->bias[i].bias;
@@ -43,7 +46,7 @@ static int32_t count_history(struct row *row, const struct request *request) {
     int generated = parameters->presence_penalty != 0.0f || parameters->frequency_penalty != 0.0f;
     uint32_t first = repetition ? 0 : parameters->prompt_length;
     for (uint32_t i = first; (repetition || generated) && i < parameters->history_length; i++) {
-        struct adjusted *entry = entry_of(row, request->history[i]);
+        struct adjusted *entry = adjust_entry(row, request->history[i]);
         if (!entry)
             return fail_id("history", request->history[i]);
         entry->seen = 1;
@@ -52,8 +55,8 @@ static int32_t count_history(struct row *row, const struct request *request) {
     return SEALHOST_OK;
 }
 
-static double penalised(const struct adjusted *entry, const struct sealhost_row *parameters) {
-    double value = entry->value, repetition = parameters->repetition_penalty;
+double adjust_penalised(double value, const struct adjusted *entry, const struct sealhost_row *parameters) {
+    double repetition = parameters->repetition_penalty;
     if (entry->seen && repetition != 1.0)
         value = value > 0 ? value / repetition : value * repetition;
     if (entry->generated)
@@ -61,14 +64,22 @@ static double penalised(const struct adjusted *entry, const struct sealhost_row 
     return value == value ? value : MINUS_INFINITY; /* NaN: -inf */
 }
 
-int32_t adjust(struct row *row, const struct request *request) {
+int32_t adjust_begin(struct row *row, const struct request *request) {
     row->adjusted = adjusted;
     row->adjusted_count = 0;
     int32_t status = add_bias(row, request);
     if (!status)
         status = count_history(row, request);
     for (uint32_t i = 0; i < row->adjusted_count; i++)
-        row->adjusted[i].value = penalised(&row->adjusted[i], request->parameters);
+        if (row->adjusted[i].value != row->adjusted[i].value)
+            row->adjusted[i].value = MINUS_INFINITY;
+    return status;
+}
+
+int32_t adjust(struct row *row, const struct request *request) {
+    int32_t status = adjust_begin(row, request);
+    for (uint32_t i = 0; i < row->adjusted_count; i++)
+        row->adjusted[i].value = adjust_penalised(row->adjusted[i].value, &row->adjusted[i], request->parameters);
     return status;
 }
 

@@ -1,0 +1,50 @@
+/* The candidates that the configured chain has left, and its filters.
+ *
+ * An open pool is the row itself: nothing was cut, and passes over it are SIMD. The first filter that cuts closes it:
+ * from then on it is a sorted list. Filters that keep a prefix of the order close it over the few best candidates,
+ * found by a guessed threshold; the guess decides the time, never what is kept.
+ *
+ * Probabilities are always those among what is left: e^(beta (x - max)) over their sum. There is one pool at a time.
+ */
+#ifndef POOL_H
+#define POOL_H
+
+#include "row.h"
+
+#define LN2_OF_BITS 0.69314718055994530942 /* nats in a bit */
+
+struct pool {
+    struct row *row;
+    struct candidate *list; /* of a closed pool, best first */
+    uint32_t count;         /* of a closed pool; never 0 */
+    int open;
+    double max;  /* largest logit */
+    double beta; /* what logits are multiplied with: 1 / temperature, once that stage has been */
+};
+
+/* The row's maximum is above -inf. If it is +inf, those at +inf are all there is, and equal. */
+void pool_begin(struct pool *pool, struct row *row);
+
+/* Again, after a penalty stage has changed values: of the row's entries, or of the closed list. */
+void pool_refresh(struct pool *pool);
+
+void pool_top_k(struct pool *pool, uint32_t k);
+void pool_top_p(struct pool *pool, double p);
+void pool_min_p(struct pool *pool, double p);
+void pool_top_n_sigma(struct pool *pool, double n);
+void pool_typical(struct pool *pool, double p);
+void pool_xtc(struct pool *pool, double threshold);
+
+/* Mirostat's cut: what surprises by more than `mu` bits goes, but for the likeliest. Closes the pool. */
+void pool_surprise(struct pool *pool, double mu);
+
+/* Entropy of what is left over the largest that it could have, 0 to 1; 0 for a single candidate. */
+double pool_spread(struct pool *pool);
+
+/* The first candidate whose cumulative probability exceeds u. */
+uint32_t pool_draw(struct pool *pool, double u);
+
+/* -log2 of the probability that `id` has in a closed pool. */
+double pool_surprise_of(struct pool *pool, uint32_t id);
+
+#endif
