@@ -1,6 +1,6 @@
 """`swap`, `rollback`, `drain`: steer a running host through its admin plane.
 
-Rules (clause 6.8 of host/README.md)
+Rules (clause 6.9 of host/README.md)
 * The host does the work and decides; these verbs ask, wait and show.
 * A refusal of the host is this verb's refusal, with the same code and exit code.
 

@@ -42,7 +42,7 @@ def opened_bundle(
         marks.check([bundle], trust)
         from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5), so only for what was accepted
 
-        with Host(config, announce=note) as host:
+        with Host(config, limits=engine.limits(), announce=note) as host:
             with progress_bar("verifying and loading") as bar:
                 opened = host.open(bundle, progress=bar)
             marks.record([bundle], trust)  # it works, and nobody has used it yet (signing/README.md, 11.4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -15,7 +15,11 @@ from ..config import (
     MEBIBYTE,
     EngineConfig,
 )
+from ..errors import UsageError
 from .places import state_in, trust_in  # what the shared options name
+
+if TYPE_CHECKING:
+    from ...sandbox import OperatorLimits
 
 __all__ = [
     "DEFAULTS",
@@ -57,6 +61,12 @@ class EngineOptions:
         max_sequences: Sequences that run at a time.
         max_waiting: Requests that wait for a place.
         lazy: Verify a chunk of the weights when it is first used; signing/README.md, 7.5, says what that gives up.
+        plugin_memory_mib: Most memory of a plugin's sandbox, MiB.
+        plugin_step_ms: Most milliseconds of a sampler's step.
+        plugin_encode_ms: Most milliseconds of encoding a text.
+        plugin_sessions: Most live sandboxes of one plugin.
+        plugin_backtrack: Most tokens that a sampler may take back at a time.
+        plugin_fuel: Instructions that count as a millisecond, so that no busy machine stops a plugin; 0: time counts.
     """
 
     context: Annotated[int | None, Parameter(show_default=False)] = None
@@ -65,6 +75,12 @@ class EngineOptions:
     max_sequences: int = DEFAULT_MAX_SEQUENCES
     max_waiting: int = DEFAULT_MAX_WAITING
     lazy: Annotated[bool, Parameter(negative="")] = False
+    plugin_memory_mib: int = 256
+    plugin_step_ms: int = 100
+    plugin_encode_ms: int = 2000
+    plugin_sessions: int = 256
+    plugin_backtrack: int = 64
+    plugin_fuel: int = 0
 
     @property
     def reading(self) -> Literal["ahead", "lazy"]:
@@ -77,6 +93,11 @@ class EngineOptions:
         Raises:
             UsageError: a value is out of range.
         """
+        for name, (least, most) in _PLUGIN_RANGES.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(option, f"expected {least} to {most}, got {value}", "choose another number")
         return EngineConfig(
             context=self.context,
             threads=self.threads,
@@ -85,6 +106,29 @@ class EngineOptions:
             max_waiting=self.max_waiting,
         )
 
+    def limits(self) -> OperatorLimits:
+        """What the operator allows plugins; a plugin gets the lesser of this and what its publisher asked for."""
+        from ...sandbox import OperatorLimits  # noqa: PLC0415 — brings wasmtime (clause 6.5)
+
+        return OperatorLimits(
+            memory_bytes=self.plugin_memory_mib * MEBIBYTE,
+            step_ms=self.plugin_step_ms,
+            encode_ms=self.plugin_encode_ms,
+            max_sessions=self.plugin_sessions,
+            max_backtrack=self.plugin_backtrack,
+            fuel_per_ms=self.plugin_fuel,
+        )
+
+
+_PLUGIN_RANGES = {
+    "plugin_memory_mib": (1, 4095),
+    "plugin_step_ms": (1, 600_000),
+    "plugin_encode_ms": (1, 600_000),
+    "plugin_sessions": (1, 100_000),
+    "plugin_backtrack": (1, 100_000),
+    "plugin_fuel": (0, 10**9),
+}
+"""The least and the most of each; 4,095 MiB is what 32-bit memory holds, ten minutes the format's most."""
 
 DEFAULTS = EngineOptions()
 """What verbs take when nothing is said."""

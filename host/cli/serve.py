@@ -34,8 +34,9 @@ from .terminal import note, watched
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from ...sandbox import OperatorLimits
     from ..app import Host, Opened
     from ..config import EngineConfig
     from ..serving.operations import Tell
@@ -119,6 +120,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
             service,
             server,
             address,
+            limits=engine.limits,
             operations=operations,
             reading=engine.reading,
             swap_from=admin.swap_from,
@@ -160,12 +162,13 @@ class Loading:
         server: Server,
         address: str,
         *,
+        limits: Callable[[], OperatorLimits] = DEFAULTS.limits,
         operations: Operations | None = None,
         reading: Literal["ahead", "lazy"] = "ahead",
         swap_from: Sequence[Path] = (),
         keep_previous: bool = True,
     ) -> None:
-        self._bundles, self._plugins, self._config = bundles, plugins, config
+        self._bundles, self._plugins, self._config, self._limits = bundles, plugins, config, limits
         self._server, self._address = server, address
         self._operations = operations or Operations()
         self.deployment = Deployment(
@@ -220,7 +223,7 @@ class Loading:
         """The host, made when the first bundle has been accepted."""
         from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5)
 
-        return Host(self._config, announce=note)
+        return Host(self._config, limits=self._limits(), announce=note)
 
 
 def _url(host: str, listener: socket.socket) -> str:

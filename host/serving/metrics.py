@@ -171,16 +171,22 @@ class Metrics:
                 family.add_metric(whose, value(stats))  # type: ignore[attr-defined]
             yield family
         failed = CounterMetricFamily("sealhost_plugin_failures", "Failed sandboxes.", labels=(*labels, "kind"))
-        times = GaugeMetricFamily(
-            "sealhost_plugin_call_seconds", "Quantiles of the time of a call.", labels=(*labels, "quantile")
+        quantiles = (*labels, "quantile")
+        times = GaugeMetricFamily("sealhost_plugin_call_seconds", "Quantiles of the time of a call.", labels=quantiles)
+        fuel = GaugeMetricFamily(
+            "sealhost_plugin_call_fuel", "Quantiles of the fuel of a call, where it is counted.", labels=quantiles
         )
         for whose, stats in taken:
             for kind_of_failure in FAILURES:
                 failed.add_metric((*whose, kind_of_failure), stats.failures.get(kind_of_failure, 0))
             times.add_metric((*whose, "0.5"), stats.p50_us / 1e6)
             times.add_metric((*whose, "0.99"), stats.p99_us / 1e6)
+            if stats.p99_fuel:
+                fuel.add_metric((*whose, "0.5"), stats.p50_fuel)
+                fuel.add_metric((*whose, "0.99"), stats.p99_fuel)
         yield failed
         yield times
+        yield fuel
 
 
 def _histogram(name: str, text: str, observed: list[tuple[str, Histogram]]) -> HistogramMetricFamily:

@@ -7,12 +7,14 @@ import io
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sealhost.host.cli.main import run
+from sealhost.plugins import reference_plugin
 
 pytestmark = pytest.mark.model
 
@@ -64,6 +66,34 @@ def test_chat_keeps_the_conversation_until_exit(
     output = capsys.readouterr()
     assert output.out == "The capital of France is Paris.\n" * 2
     assert "127 tokens" in output.err  # the line that did not fit is refused, and the conversation goes on
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (["--plugin-memory-mib", "8"], "memory"),
+        (["--plugin-fuel", "1"], "fuel"),
+    ],
+)
+def test_what_the_operator_allows_plugins_is_less_than_what_they_ask_for(
+    bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str], limit: list[str], said: str
+) -> None:
+    root, keys = bundle_arguments
+    assert run(["run", root, FRANCE, *limit, *keys]) == 1
+    output = capsys.readouterr()
+    assert re.match(rf"E_PLUGIN .*{said}", output.err.splitlines()[-1])
+    assert output.out == ""
+
+
+def test_enough_fuel_changes_no_answer(
+    bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, keys = bundle_arguments
+    answers = []
+    for options in ([], ["--plugin-fuel", "1000000"]):
+        assert run(["run", root, FRANCE, "--seed", "3", "--max-tokens", "12", *options, *keys]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("source", ["bundle", "file"])
@@ -166,7 +196,15 @@ def test_the_demo_shows_what_it_trusted_uses_its_bundle_again_and_repairs_it(
     modules = [hashlib.sha256(module.read_bytes()).hexdigest() for module in (bundle / "plugins").iterdir()]
     assert "The capital of France is Paris." in first
     assert len(modules) == 2
-    for fact in (digest, *modules, "step 50 ms", "verified and loaded 98 MB", "tokens/s", "sealhost serve"):
+    limits = tomllib.loads((reference_plugin("sampler", "standard") / "plugin.toml").read_text())["limits"]
+    for fact in (
+        digest,
+        *modules,
+        f"step {limits['step_ms']} ms",
+        "verified and loaded 98 MB",
+        "tokens/s",
+        "sealhost serve",
+    ):
         assert fact in first
     second = demo()
     assert digest in second
