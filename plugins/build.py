@@ -78,6 +78,7 @@ GUESTS = (
     Guest("samplers/standard", 32 * MIB, shared="samplers/common"),
     Guest("samplers/regex", 128 * MIB, shared="samplers/grammar_common"),
     Guest("samplers/json", 128 * MIB, shared="samplers/grammar_common"),
+    Guest("samplers/json", 128 * MIB, shared="samplers/grammar_common"),
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from re import _constants as names  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -67,6 +68,11 @@ def repeat(part: Language, least: int, most: int = _ENDLESS) -> Language:
     return part if least == most == 1 else ("repeat", part, least, most)
 
 
+def rule(make: Callable[[], Language]) -> Language:
+    """What `make` gives, when it is looked at: for languages that hold themselves. It must not be empty."""
+    return ("rule", make)
+
+
 def text(raw: str) -> Language:
     """Just this."""
     return cat(*(chars((ord(c), ord(c))) for c in raw))
@@ -80,6 +86,8 @@ def ends(language: Language) -> bool:
         return ends(language[1]) and ends(language[2])
     if kind == "alt":
         return any(map(ends, language[1]))
+    if kind == "rule":
+        return ends(language[1]())
     return kind == "empty" or (kind == "repeat" and (language[2] == 0 or ends(language[1])))
 
 
@@ -98,7 +106,7 @@ def after(language: Language, character: int) -> Language:
         _, part, least, most = language
         rest = repeat(part, max(0, least - 1), most - 1 if most < _ENDLESS else most)
         return cat(after(part, character), rest)
-    return NEVER
+    return after(language[1](), character) if kind == "rule" else NEVER
 
 
 @functools.cache
@@ -109,6 +117,8 @@ def edges(language: Language) -> frozenset[int]:
         return frozenset(c for c in near if 0 <= c <= LAST)
     if language[0] == "alt":
         return frozenset().union(*map(edges, language[1]))
+    if language[0] == "rule":  # it may hold itself; what begins a value is ASCII
+        return frozenset()
     return frozenset().union(*(edges(part) for part in language[1:] if isinstance(part, tuple)))
 
 

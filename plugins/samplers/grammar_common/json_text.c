@@ -124,7 +124,7 @@ static int read_value(struct json *json, struct json_node *node) {
 }
 
 int json_read(struct json *json, const uint8_t *bytes, uint32_t length) {
-    uint32_t open[JSON_DEPTH], last[JSON_DEPTH], depth = 0;
+    uint32_t open[JSON_DEPTH], depth = 0;
     from = bytes;
     end = length;
     at = json->used = 0;
@@ -143,14 +143,15 @@ int json_read(struct json *json, const uint8_t *bytes, uint32_t length) {
         if (!read_value(json, node))
             return 0;
         if (depth > 0) {
-            *(last[depth - 1] ? &json->nodes[last[depth - 1]].next : &json->nodes[open[depth - 1]].first) = index;
-            last[depth - 1] = index;
+            struct json_node *whole = &json->nodes[open[depth - 1]];
+            node->before = whole->last;
+            *(whole->last ? &json->nodes[whole->last].next : &whole->first) = index;
+            whole->last = index;
         }
         if (node->kind >= JSON_ARRAY && !take(node->kind == JSON_ARRAY ? ']' : '}')) {
             if (depth == JSON_DEPTH)
                 return 0;
-            open[depth] = index;
-            last[depth++] = 0;
+            open[depth++] = index;
             continue;
         }
         while (depth > 0 && take(json->nodes[open[depth - 1]].kind == JSON_ARRAY ? ']' : '}'))

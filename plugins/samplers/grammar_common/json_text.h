@@ -15,7 +15,8 @@ struct json_node {
     uint8_t kind;
     uint32_t key, key_length; /* in an object: its name, in `text` */
     uint32_t at, length;      /* TEXT: decoded, in `text`. NUMBER: as written, in `text` */
-    uint32_t first, next;     /* its first part; the part after it in what it is part of */
+    uint32_t first, last;     /* of its parts */
+    uint32_t next, before;    /* the parts after and before it in what it is part of */
 };
 
 struct json {

@@ -17,6 +17,7 @@
 #define MAX_REPEAT 1000u        /* in {m,n} */
 #define MAX_GROUPS 24u          /* groups in groups in a pattern: the parser calls itself so deep */
 #define MAX_FORCED 64u          /* ids of one FAST_FORWARD */
+#define PLAIN_LETTERS 32u       /* of a token that counts as plain (trie.h) */
 #define CACHED_MASKS 128u
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "sealhost_guest.h"
 
-#define BUCKETS 131072u
+#define BUCKETS 16384u
 
 struct path {
     uint32_t state, stack;
@@ -125,6 +125,12 @@ static void sort_found(void) {
     }
 }
 
+/* Whether all plain tokens may follow a path (trie.h). */
+static uint8_t is_free(struct path path) {
+    uint8_t how = states[path.state].is_free;
+    return how == FREE_LOOP || (how == FREE_WITH_ROOM && path.stack && states[stacks[path.stack].back].is_free == HAS_ROOM);
+}
+
 static uint32_t position_of_found(void) {
     if (position_problem || (found_count == 0 && !found_accepts))
         return NOWHERE;
@@ -145,7 +151,7 @@ static uint32_t position_of_found(void) {
     *made = (struct position){.first = path_count, .count = found_count, .accepts = found_accepts};
     for (uint32_t i = 0; i < found_count; i++) {
         paths[path_count++] = found[i];
-        made->is_free |= states[found[i].state].is_free;
+        made->is_free |= is_free(found[i]);
     }
     clear_bytes(&transitions[position_count * class_count], class_count * sizeof *transitions);
     position_chain[position_count] = *bucket;

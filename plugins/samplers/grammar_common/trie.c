@@ -3,9 +3,13 @@
 #include "positions.h"
 #include "sealhost_guest.h"
 
-static uint32_t node_end[MAX_NODES];   /* the node after the subtree */
-static uint32_t node_token[MAX_NODES]; /* an id that ends here, NO_TOKEN: none */
-static uint8_t node_byte[MAX_NODES], node_depth[MAX_NODES];
+struct node {
+    uint32_t end;   /* the node after the subtree */
+    uint32_t token; /* an id that ends here, NO_TOKEN: none */
+    uint8_t byte, depth;
+};
+
+static struct node nodes[MAX_NODES];
 static uint32_t node_count;
 static uint32_t next_alike[MAX_IDS]; /* another id with the same text */
 static uint32_t order[2][MAX_IDS];
@@ -66,9 +70,9 @@ static uint32_t character(const uint8_t *text, uint32_t left) {
 
 static int is_plain(uint32_t id) {
     const uint8_t *text = texts + offsets[id];
-    for (uint32_t at = 0, length = length_of(id), step; at < length; at += step) {
+    for (uint32_t at = 0, length = length_of(id), letters = 0, step; at < length; at += step) {
         step = character(text + at, length - at);
-        if (step == 0 || text[at] < 0x20 || text[at] == '"' || text[at] == '\\')
+        if (step == 0 || ++letters > PLAIN_LETTERS || text[at] < 0x20 || text[at] == '"' || text[at] == '\\')
             return 0;
     }
     return 1;
@@ -82,7 +86,7 @@ static int add(const uint32_t *ids, uint32_t count, int skip_plain) {
         if (skip_plain && plain_tokens[id / 32] >> (id % 32) & 1)
             continue;
         const uint8_t *text = texts + offsets[id];
-        while (shared < depth && shared < length && node_byte[open[shared]] == text[shared])
+        while (shared < depth && shared < length && nodes[open[shared]].byte == text[shared])
             shared++;
         if (last != NO_TOKEN && shared == length && length_of(last) == length) {
             next_alike[last] = id;
@@ -90,19 +94,17 @@ static int add(const uint32_t *ids, uint32_t count, int skip_plain) {
             continue;
         }
         while (depth > shared)
-            node_end[open[--depth]] = node_count;
+            nodes[open[--depth]].end = node_count;
         if (node_count + length - depth > MAX_NODES)
             return 0;
         for (; depth < length; depth++) {
             open[depth] = node_count;
-            node_byte[node_count] = text[depth];
-            node_depth[node_count] = (uint8_t)depth;
-            node_token[node_count++] = NO_TOKEN;
+            nodes[node_count++] = (struct node){.token = NO_TOKEN, .byte = text[depth], .depth = (uint8_t)depth};
         }
-        node_token[node_count - 1] = last = id;
+        nodes[node_count - 1].token = last = id;
     }
     while (depth > 0)
-        node_end[open[--depth]] = node_count;
+        nodes[open[--depth]].end = node_count;
     return 1;
 }
 
@@ -139,16 +141,17 @@ const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_t
 int trie_walk(struct trie trie, uint32_t position, uint32_t *mask) {
     uint32_t reached[MAX_TOKEN_BYTES + 1];
     reached[0] = position;
-    for (uint32_t node = trie.first; node < trie.end;) {
-        uint32_t depth = node_depth[node], next = next_position(reached[depth], node_byte[node]);
+    for (uint32_t at = trie.first; at < trie.end;) {
+        const struct node *node = &nodes[at];
+        uint32_t next = next_position(reached[node->depth], node->byte);
         if (next == NOWHERE) {
-            node = node_end[node];
+            at = node->end;
             continue;
         }
-        reached[depth + 1] = next;
-        for (uint32_t id = node_token[node]; id != NO_TOKEN; id = next_alike[id])
+        reached[node->depth + 1] = next;
+        for (uint32_t id = node->token; id != NO_TOKEN; id = next_alike[id])
             mask[id / 32] |= 1u << (id % 32);
-        node++;
+        at++;
     }
     return !position_problem;
 }

@@ -1,9 +1,9 @@
 /* The texts of all tokens as one tree, built once by init() and so part of the snapshot.
  *
- * Nodes lie in preorder: a walk goes from left to right and skips a subtree by one jump. There are two trees, for
- * most tokens change nothing within the text of a JSON string: `plain_tokens` has the ids whose text is whole UTF-8 without `"`, `\`
- * and control characters, and the second tree has all others. Where a position is among the characters of a string without bounds,
- * the plain ones are allowed with no walk at all.
+ * Nodes lie in preorder: a walk goes from left to right and skips a subtree by one jump. There are two trees, for most
+ * tokens change nothing within the text of a JSON string: `plain_tokens` has the ids whose text is at most PLAIN_LETTERS
+ * whole characters without `"`, `\` and control characters, and the second tree has all others. Where a position is in a
+ * string that has room for so many letters, the plain ones are allowed with no walk at all.
  */
 #ifndef GRAMMAR_TRIE_H
 #define GRAMMAR_TRIE_H

@@ -1,0 +1,12 @@
+/* JSON Schemas as states (README, chapter 1). */
+#ifndef JSON_SCHEMA_H
+#define JSON_SCHEMA_H
+
+#include <stdint.h>
+
+#include "json_text.h"
+
+/* The first state of the texts that fit a schema; on failure an error status, with its text in the error area. */
+int32_t schema_states(const struct json *json, uint32_t root, uint32_t *start);
+
+#endif

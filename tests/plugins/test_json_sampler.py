@@ -1,0 +1,265 @@
+"""The guest `json`: its masks against a brute-force acceptor, its answers against `jsonschema`, its bounds and refusals."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import jsonschema
+import pytest
+import wasmtime
+from grammar_guest import SMALL, GrammarGuest
+from grammar_reference import Read
+from json_reference import Texts, dumps
+from json_schemas import SCHEMAS, random_schema
+from plugin_harness import GuestRefusedError
+
+from sealhost.plugins import reference_plugin
+
+
+@pytest.fixture(scope="module")
+def json_module(guest_engine):
+    return wasmtime.Module(guest_engine, (reference_plugin("sampler", "json") / "plugin.wasm").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def json_guest(guest_engine, json_module):
+    return GrammarGuest(guest_engine, json_module)
+
+
+def expected(read: Read) -> set[int]:
+    found = {id_ for id_, text in enumerate(SMALL.texts) if text and read.take(text).lives}
+    return found | ({SMALL.eos} if read.ends else set())
+
+
+def drawn(rng: random.Random, allowed: set[int]) -> int:
+    """An id, such that structure comes more often than its number says; letters alone would never end."""
+    marks = [id_ for id_ in allowed if set(SMALL.texts[id_]) <= set(b'{}[]":, 01tfn')]
+    return rng.choice(sorted(marks if marks and rng.random() < 0.7 else allowed))
+
+
+def compare(guest: GrammarGuest, schema: object, seed: object, steps: int) -> None:
+    rng, config = random.Random(str(seed)), {"schema": dumps(schema)}
+    read, generated = Read(Texts(schema).of(schema)), []
+    for _step in range(steps):
+        allowed = guest.allowed(config, generated, new=not generated)
+        assert allowed == expected(read), (seed, schema, b"".join(SMALL.texts[id_] for id_ in generated))
+        chosen = drawn(rng, allowed)
+        if chosen == SMALL.eos:
+            break
+        generated.append(chosen)
+        read = read.take(SMALL.texts[chosen])
+
+
+@pytest.mark.parametrize("number", range(len(SCHEMAS)))
+def test_masks_equal_a_brute_force_acceptor_over_the_whole_vocabulary(number, json_guest):
+    for walk in range(2):
+        compare(json_guest, SCHEMAS[number], (number, walk), 14)
+
+
+def test_masks_of_random_schemas_equal_the_acceptor(json_guest):
+    for seed in range(40):
+        compare(json_guest, random_schema(random.Random(seed)), seed, 8)
+
+
+@pytest.mark.soak
+def test_masks_of_many_random_schemas_equal_the_acceptor(json_guest):
+    for seed in range(1000, 1400):
+        compare(json_guest, random_schema(random.Random(seed)), seed, 20)
+
+
+def an_answer(guest: GrammarGuest, schema: object, seed: object) -> bytes | None:
+    rng, config, generated = random.Random(str(seed)), {"schema": dumps(schema)}, []
+    for _step in range(150):
+        allowed = guest.allowed(config, generated, new=not generated)
+        ends = [id_ for id_ in allowed if id_ == SMALL.eos or set(SMALL.texts[id_]) <= set(b'"}]')]
+        chosen = rng.choice(sorted(ends)) if ends and rng.random() < 0.3 else drawn(rng, allowed)
+        if chosen == SMALL.eos:
+            return b"".join(SMALL.texts[id_] for id_ in generated)
+        generated.append(chosen)
+    return None
+
+
+def test_whatever_ends_is_json_that_fits(json_guest):
+    ended = 0
+    for number, schema in enumerate([*SCHEMAS, *(random_schema(random.Random(seed)) for seed in range(40))]):
+        for walk in range(2):
+            if (answer := an_answer(json_guest, schema, (number, walk))) is not None:
+                jsonschema.validate(json.loads(answer), schema)
+                ended += 1
+    assert ended > 100
+
+
+FITTING = [
+    ({}, [1, -2.5, 'a"b', None, True, [], {}, [1, [2, {"a": None}]], {"x": {"y": [1]}, "z": "é"}]),
+    ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}, [{"a": 1}, {"a": -3, "b": [1]}]),
+    ({"type": ["string", "null"], "maxLength": 3}, ["", "abc", "日本é", None, '\n\\"']),
+    ({"type": "integer", "minimum": -120, "maximum": 1999}, [-120, -7, 0, 5, 99, 1000, 1999]),
+    ({"type": "integer", "exclusiveMinimum": 7, "exclusiveMaximum": 70007}, [8, 10, 99, 100, 70006]),
+    ({"type": "integer", "minimum": 3}, [3, 10, 12345678]),
+    ({"type": "number", "minimum": 0, "maximum": 1}, [0, 1, 0.5, 0.25]),
+    ({"type": "number", "exclusiveMinimum": 0}, [1, 0.5, 12.75]),
+    ({"type": "number", "minimum": -2, "maximum": -1}, [-2, -1, -1.5]),
+    ({"type": "string", "pattern": "b+"}, ["b", "abc", '"b"', "é\nb"]),
+    ({"type": "string", "pattern": "^[a-c]{2}$"}, ["ab", "cc"]),
+    ({"type": "string", "pattern": "^x|y$"}, ["x", "xab", "y", "aby"]),
+    ({"type": "object", "additionalProperties": {"type": "integer"}}, [{}, {"a": 1, "b": 2}]),
+    ({"properties": {"ab": {"type": "integer"}}, "additionalProperties": True}, [{"ab": 1}, {"a": "x", "abc": 2}, {"ab": 1, "b": None}]),
+    ({"required": ["q"]}, [{"q": 1}, {"q": [], "r": 2}]),
+    ({"prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False}, [[], [1], [1, "a"]]),
+    ({"items": {"type": "boolean"}, "minItems": 2, "maxItems": 3}, [[True, False], [True, True, True]]),
+    ({"enum": ["a", 1, None, {"b": [1, {"c": "d"}]}, [], 'q"']}, ["a", 1, None, {"b": [1, {"c": "d"}]}, [], 'q"']),
+    ({"type": "string", "enum": ["a", 1]}, ["a"]),
+    ({"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}}},
+     [{}, {"kids": []}, {"kids": [{}, {"kids": [{}]}]}]),
+]  # fmt: skip
+"""Schemas, and values that fit them."""
+
+MISFITS = [
+    1,
+    -3,
+    0.5,
+    2000,
+    "",
+    "a",
+    "abcd",
+    "\n",
+    None,
+    True,
+    [],
+    [1],
+    [1, 2, 3, 4],
+    ["a"],
+    {},
+    {"a": "x"},
+    {"b": 1},
+    {"ab": "x"},
+    {"kids": 1},
+]
+
+
+@pytest.mark.parametrize(("schema", "values"), FITTING, ids=range(len(FITTING)))
+def test_what_fits_is_taken_and_what_does_not_is_not(schema, values, json_guest):
+    config = {"schema": dumps(schema)}
+    for value in values:
+        jsonschema.validate(value, schema)
+        for raw in (dumps(value), json.dumps(value, ensure_ascii=False)):
+            if raw == dumps(value) or "enum" not in schema:  # clause 2.5: literal values are compact
+                assert json_guest.takes(config, raw.encode()), raw
+    for value in MISFITS:
+        if not jsonschema.Draft202012Validator(schema).is_valid(value):
+            assert not json_guest.takes(config, dumps(value).encode()), value
+
+
+def test_a_schema_as_an_object_is_the_same_as_one_as_a_text(json_guest):
+    schema = {"type": "object", "properties": {"a": {"const": 'x"'}}, "required": ["a"]}
+    for config in ({"schema": schema}, {"schema": dumps(schema)}):
+        assert json_guest.takes(config, b'{"a": "x\\""}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{ }",
+        b"[1 ]",
+        b"[1,  2]",
+        b" {}",
+        b'{"a" :1}',
+        b"{\n}",
+        b"01",
+        b"+1",
+        b'"\x01"',
+        b'"\\x"',
+        b"{,}",
+        b"[1,]",
+        b'"\\ud800"',
+        b"1e400",
+    ],
+)
+def test_what_is_no_json_or_has_other_space_is_not_taken(text, json_guest):
+    assert not json_guest.takes({"schema": True}, text)
+
+
+REFUSED = {
+    "patternProperties": ({"patternProperties": {"a": {}}}, "keyword: expected one of the subset in the guest's README, got patternProperties"),
+    "not": ({"properties": {"a": {"not": {}}}}, "got not"),
+    "if": ({"if": {}}, "got if"),
+    "a misspelt keyword": ({"type": "object", "propertys": {}}, "got propertys"),
+    "uniqueItems": ({"uniqueItems": True}, "got uniqueItems"),
+    "multipleOf": ({"multipleOf": 2}, "got multipleOf"),
+    "intersection": ({"allOf": [{}, {}]}, "allOf: expected one schema"),
+    "beside $ref": ({"$ref": "#", "type": "object"}, "$ref: expected no other keyword that limits the value beside it, got type"),
+    "beside anyOf": ({"anyOf": [{}], "minLength": 1}, "anyOf: expected no other keyword that limits the value beside it, got minLength"),
+    "unknown type": ({"type": "text"}, "type: expected null, boolean"),
+    "ref outside": ({"$ref": "https://example.org/a"}, "$ref: expected #"),
+    "ref to nothing": ({"$ref": "#/$defs/a"}, "$ref: expected #"),
+    "a pattern": ({"pattern": "(?=a)"}, "pattern: expected a plain group"),
+    "length and pattern": ({"pattern": "a", "minLength": 1}, "pattern: expected no minLength"),
+    "half a letter": ({"minLength": 0.5}, "minLength: expected a whole number"),
+    "long": ({"maxLength": 5000}, "maxLength: expected at most 4096"),
+    "a limit with a fraction": ({"minimum": 0.5}, "minimum: expected a whole number"),
+    "no schema": ({"items": 3}, "schema: expected an object, true or false"),
+    "no list": ({"anyOf": {}}, "anyOf: expected a list of schemas"),
+    "no names": ({"required": [1]}, "required: expected a list of names"),
+    "nothing fits": ({"type": "string", "enum": [1]}, "some text fits"),
+    "nothing fits at any depth": ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, "some text fits"),
+    "a loop": ({"$ref": "#"}, "some text fits"),
+    "false": (False, "some text fits"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_schema_beyond_the_subset_is_refused_with_the_keyword(name, json_guest):
+    schema, text = REFUSED[name]
+    with pytest.raises(GuestRefusedError, match=re.escape(text)):
+        json_guest.allowed({"schema": dumps(schema)})
+    assert json_guest.takes({"schema": {"const": 1}}, b"1")  # and the guest goes on
+
+
+def exponential(depth: int) -> dict:
+    """Each level offers two arrays that begin alike, so that a text of n brackets has 2^n readings."""
+    levels = {
+        f"l{i}": {
+            "anyOf": [{"prefixItems": [{"$ref": f"#/$defs/l{i + 1}"}], "minItems": n, "type": "array"} for n in (1, 2)]
+        }
+        for i in range(depth)
+    }
+    return {"$ref": "#/$defs/l0", "$defs": {**levels, f"l{depth}": {"type": "integer"}}}
+
+
+HEAVY = {
+    "opened and never closed": '{"items":' * 1_350,
+    "nested as deep as a configuration holds": '{"items":' * 1_200 + "{}" + "}" * 1_200,
+    "references that go on and on": dumps({"$ref": "#/$defs/d0", "$defs": {**{f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(400)}, "d400": {"type": "null"}}}),
+    "exponential": dumps(exponential(40)),
+    "long arrays of long arrays": dumps({"items": {"items": {"type": "string", "maxLength": 4096}, "minItems": 1000}, "minItems": 1000}),
+    "many optional properties": dumps({"properties": {f"p{i}": {"type": "integer", "minimum": -i} for i in range(300)}}),
+    "many patterns": dumps({"properties": {f"p{i}": {"pattern": "^(.{100}a){50}$"} for i in range(90)}}),
+    "a large list": dumps({"enum": list(range(2500))}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_heavy_schemas_are_served_or_refused_within_a_bound_of_instructions(name, json_guest):
+    raw, most = HEAVY[name], 0
+    try:
+        for prefix in ("", "[", "[[", "[[[[[[[[[[[[[[["):
+            json_guest.allowed({"schema": raw}, list(prefix.encode()))
+            most = max(most, json_guest.spent)
+    except GuestRefusedError as error:
+        assert any(words in str(error) for words in ("too many", "fits the grammar", "expected a configuration"))  # noqa: PT017 -- either way is fine
+    assert max(most, json_guest.spent) < 100_000_000
+
+
+def test_a_long_answer_of_new_places_goes_on(json_guest):
+    """More positions than there is room for: what is not at hand is forgotten and made again."""
+    schema = {
+        "type": "array",
+        "items": {"type": "array", "items": {"type": "string", "maxLength": 4000}, "maxItems": 900},
+        "maxItems": 900,
+    }
+    config, generated = {"schema": dumps(schema)}, []
+    for byte in b'[["' + b"a" * 300 + b'","' + b"b" * 300 + b'"],["c"':
+        assert byte in json_guest.allowed(config, generated, new=not generated)
+        generated.append(byte)
