@@ -1,4 +1,4 @@
-"""`plugin`: the author's kit: new, build, check, test, replay, bench, pack.
+"""`plugin`: the author's kit: new, build, check, test, replay, bench, pack; and detect.
 
 Rules
 * Only `build` runs a compiler; nothing here signs (`sealhost sign` does).
@@ -20,6 +20,7 @@ from cyclopts import App, Parameter
 from ...signing import Code, SealError
 from ..errors import UsageError
 from .facts import answering, print_facts, say
+from .plugin_detect import detect
 from .plugin_folder import read_config
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from .plugin_trial import Trial
 
 app = App(name="plugin", help="Make, build, check, test, measure and pack a tokenizer or sampler.")
+
+app.command(detect)
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
 Role = Literal["sampler", "tokenizer"]

@@ -68,7 +68,7 @@ class SamplerCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     logits: list[float | Literal["nan", "inf", "-inf"]]
     expect: int | list[int] | Literal["stop", "empty"]
     backtrack: int = 0
-    params: dict[str, float] = {}
+    params: dict[str, int | float] = {}
     prompt: list[int] = []
     generated: list[int] = []
     config: dict[str, Any] | None = None

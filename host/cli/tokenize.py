@@ -63,11 +63,7 @@ def tokenize(
     from ...sandbox import Sandbox  # noqa: PLC0415 — brings wasmtime (clause 6.5)
 
     with Sandbox() as sandbox:
-        if source.is_dir():
-            trust, marks = trust_in(keys), state_in(state)
-            tokenizer = _of_bundle(verify(source, trust, reading="lazy" if lazy else "ahead"), trust, marks, sandbox)
-        else:
-            tokenizer = _of_file(source, sandbox)
+        tokenizer = tokenizer_of(source, sandbox, keys=keys, state=state, lazy=lazy)
 
         def encode(text: str) -> None:
             ids = tokenizer.encode(text, add_special=add_special, parse_special=parse_special)
@@ -76,14 +72,35 @@ def tokenize(
         if jsonl:
             _each_line(encode)
         else:
-            encode(_decoded(sys.stdin.buffer.read(), "standard input"))
+            encode(decoded(sys.stdin.buffer.read(), "standard input"))
+
+
+def tokenizer_of(
+    source: Path, sandbox: Sandbox, *, keys: Path | None, state: Path | None, lazy: bool
+) -> TokenizerPlugin:
+    """The tokenizer of a bundle, which is verified, or of a bare GGUF file, of which nothing is.
+
+    Args:
+        source: A bundle's directory, or a GGUF file.
+        sandbox: Runs it.
+        keys: Folder with the trusted *.pub files; None: the user's own trust store.
+        state: Folder that remembers accepted versions; None: the user's own.
+        lazy: Verify only the part of the weights that holds the tokenizer.
+
+    Raises:
+        SealhostError: Of verifying, of the file, or of the plugin.
+    """
+    if not source.is_dir():
+        return _of_file(source, sandbox)
+    trust, marks = trust_in(keys), state_in(state)
+    return _of_bundle(verify(source, trust, reading="lazy" if lazy else "ahead"), trust, marks, sandbox)
 
 
 def _each_line(encode: Callable[[str], None]) -> None:
     for number, line in enumerate(sys.stdin.buffer, 1):
         where = f"line {number}"
         try:
-            text = json.loads(_decoded(line, where))
+            text = json.loads(decoded(line, where))
             str(text).encode()  # half of a surrogate pair, written as an escape, is no character
         except (ValueError, RecursionError):
             text = None
@@ -92,7 +109,12 @@ def _each_line(encode: Callable[[str], None]) -> None:
         encode(text)
 
 
-def _decoded(data: bytes, where: str) -> str:
+def decoded(data: bytes, where: str) -> str:
+    """Text of standard input.
+
+    Raises:
+        UsageError: When it is no UTF-8.
+    """
     try:
         return data.decode()
     except UnicodeDecodeError as error:
