@@ -23,6 +23,7 @@ from .exchange import event
 from .generation import Generation
 from .options import chat_options, completion_options
 from .refusal import http_refusal
+from .response_format import is_formatted, try_format, with_format
 from .schema import UNSUPPORTED_PARAMETER, ChatRequest, CompletionRequest, read
 from .telemetry import Stopwatch
 
@@ -63,9 +64,12 @@ class Chat:
     async def _answer(self, exchange: Exchange, body: dict[str, Any]) -> None:
         request = read(ChatRequest, body)
         with self._service.registry.hold(request.model) as model:
+            request = with_format(request, model)
             options = chat_options(request, model)
             messages = prompts.chat_messages(request.messages)
             ids = await self._service.workers.run(prompts.chat_prompt, model, messages)
+            if is_formatted(request):
+                await self._service.workers.run(try_format, request, model, options.sampler_config)
             requests = _requests(model, [ids], options, "messages")
             await _generate(self._service, exchange, _job(request, model, requests, ChatReply(model, options)))
 

@@ -99,6 +99,7 @@ class ChatRequest(Generate, kw_only=True):
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    response_format: dict[str, Any] | None = None
 
 
 class CompletionRequest(Generate, kw_only=True):

@@ -26,6 +26,7 @@ from .refusal import http_refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from ...sandbox import SamplingParams
     from ..engine.request import EngineStats, Event, GenerationRequest
     from .template import ChatTemplate
 
@@ -37,11 +38,24 @@ class Tokenizer(Protocol):
         """Token ids of a text; see sandbox.TokenizerPlugin."""
 
 
+class SamplerTrial(Protocol):
+    """What serving itself asks of a sampler's instance, before a request runs."""
+
+    def prepare(self, slots: Sequence[int]) -> None:
+        """Lets a guest of the mask tier answer for its first token; see sandbox.SamplerSession."""
+
+    def close(self) -> None:
+        """Ends it; idempotent."""
+
+
 class Sampler(Protocol):
     """A sampler that requests may name; any thread may call it."""
 
     def config_bytes(self, config: Mapping[str, Any] | None) -> bytes:
         """Checks a request's configuration; see sandbox.SamplerPlugin."""
+
+    def session(self, params: SamplingParams, prompt_ids: Sequence[int], *, config: bytes = b"") -> SamplerTrial:
+        """Starts an instance with one slot; see sandbox.SamplerPlugin."""
 
 
 class EnginePort(Protocol):

@@ -89,7 +89,6 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], str, str | None]] = [
     ({"tools": [{"type": "function"}]}, "tools", "unsupported_parameter"),
     ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
     ({"tool_choice": "required"}, "tool_choice", "unsupported_parameter"),
-    ({"response_format": {"type": "json_object"}}, "response_format", "unsupported_parameter"),
     ({"audio": {"voice": "x"}}, "audio", "unsupported_parameter"),
     ({"modalities": ["text", "audio"]}, "modalities", "unsupported_parameter"),
     ({"best_of": 3}, "best_of", "unsupported_parameter"),
