@@ -59,7 +59,9 @@ class Texts:
         if ref not in self._made:
             found = self.root
             for part in ref.split("/")[1:]:
-                found = found[part.replace("~1", "/").replace("~0", "~")]
+                found = (
+                    found[int(part)] if isinstance(found, list) else found[part.replace("~1", "/").replace("~0", "~")]
+                )
             self._made[ref] = rule(functools.cache(lambda: self.of(found)))
         return self._made[ref]
 
@@ -74,7 +76,8 @@ class Texts:
 
     def _array(self, schema: dict[str, Any]) -> Language:
         prefix, rest = schema.get("prefixItems", []), self.of(schema.get("items", True))
-        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        least, most = int(schema.get("minItems", 0)), schema.get("maxItems")
+        most = None if most is None else int(most)
         settled = max(len(prefix), least, 1)
         state = alt(cat(repeat(cat(COMMA, rest), 0), text("]"))) if most is None else text("]")
         for at in reversed(range(settled if most is None else most)):
@@ -121,8 +124,8 @@ def _string(schema: dict[str, Any]) -> Language:
     if "pattern" in schema:  # only simple ones: letters without escapes, anchored
         return cat(text('"'), pattern(schema["pattern"]), text('"'))
     if "maxLength" not in schema:
-        return cat(text('"'), repeat(LETTER, schema.get("minLength", 0)), text('"'))
-    least, most = schema.get("minLength", 0), schema["maxLength"]
+        return cat(text('"'), repeat(LETTER, int(schema.get("minLength", 0))), text('"'))
+    least, most = int(schema.get("minLength", 0)), int(schema["maxLength"])
     return cat(text('"'), repeat(LETTER, least, most), text('"')) if least <= most else NEVER
 
 
