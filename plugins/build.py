@@ -76,6 +76,7 @@ GUESTS = (
     Guest("tokenizers/spm", 64 * MIB, shared="tokenizers/common"),
     Guest("tokenizers/unigram", 96 * MIB, shared="tokenizers/common"),
     Guest("samplers/standard", 32 * MIB, shared="samplers/common"),
+    Guest("samplers/guard", 64 * MIB, shared="samplers/common"),
     Guest("samplers/watermark", 8 * MIB, shared="samplers/common"),
     Guest("samplers/regex", 128 * MIB, shared="samplers/grammar_common"),
     Guest("samplers/json", 128 * MIB, shared="samplers/grammar_common"),

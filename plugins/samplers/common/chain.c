@@ -1,6 +1,7 @@
 #include "chain.h"
 
 #include "prefix.h"
+#include "sealhost_guest.h"
 
 #define FIRST_PREFIX 512u /* candidates: above 95 % of the mass of most models' answers */
 #define GROWTH 16u
@@ -53,4 +54,24 @@ uint32_t chain_draw(const struct row *row, const struct chain *chain) {
         if (token != NO_TOKEN)
             return token;
     }
+}
+
+int32_t chain_check(const struct sealhost_row *row) {
+    if (!(row->temperature >= 0) || !(row->repetition_penalty > 0) || !(row->top_p >= 0) || !(row->min_p <= 1))
+        return fail(SEALHOST_ERROR_INPUT, "step: temperature, repetition_penalty, top_p or min_p is out of range");
+    return SEALHOST_OK;
+}
+
+uint32_t chain_token(const struct row *row, const struct sealhost_row *parameters, double max) {
+    if (parameters->temperature == 0)
+        return row_first(row, max);
+    int top_k_off = parameters->top_k <= 0 || (uint32_t)parameters->top_k >= parameters->vocab_size;
+    struct chain chain = {
+        .scale = {max, 1.0 / parameters->temperature},
+        .top_k = top_k_off ? UINT32_MAX : (uint32_t)parameters->top_k,
+        .top_p = parameters->top_p,
+        .min_p = parameters->min_p,
+        .u = (double)(parameters->random[0] >> 11) * 0x1p-53,
+    };
+    return chain_draw(row, &chain);
 }

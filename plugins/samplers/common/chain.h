@@ -9,6 +9,7 @@
 #define CHAIN_H
 
 #include "row.h"
+#include "sealhost.h"
 
 struct chain {
     struct scale scale;
@@ -17,6 +18,12 @@ struct chain {
     double min_p;   /* 0 or less: off */
     double u;       /* [0, 1) */
 };
+
+/* Whether temperature, top_p, min_p and repetition_penalty are in their ranges: SEALHOST_OK, or an error with its text. */
+int32_t chain_check(const struct sealhost_row *parameters);
+
+/* One token by what the request asks for, temperature 0 included; `max` is the row's maximum and above -inf. */
+uint32_t chain_token(const struct row *row, const struct sealhost_row *parameters, double max);
 
 /* Draws one token; scale.max is the row's maximum and above -inf. */
 uint32_t chain_draw(const struct row *row, const struct chain *chain);

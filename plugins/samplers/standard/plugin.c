@@ -71,23 +71,7 @@ static int32_t check(const struct sealhost_row *row) {
         return fail(SEALHOST_ERROR_CAPACITY, "step: the configuration is above its capacity");
     if (row->prompt_length > row->history_length)
         return fail(SEALHOST_ERROR_INPUT, "step: prompt_length is above history_length");
-    if (!(row->temperature >= 0) || !(row->repetition_penalty > 0) || !(row->top_p >= 0) || !(row->min_p <= 1))
-        return fail(SEALHOST_ERROR_INPUT, "step: temperature, repetition_penalty, top_p or min_p is out of range");
-    return SEALHOST_OK;
-}
-
-static uint32_t draw(const struct row *row, const struct sealhost_row *parameters, double max) {
-    if (parameters->temperature == 0)
-        return row_first(row, max);
-    int top_k_off = parameters->top_k <= 0 || (uint32_t)parameters->top_k >= parameters->vocab_size;
-    struct chain chain = {
-        .scale = {max, 1.0 / parameters->temperature},
-        .top_k = top_k_off ? UINT32_MAX : (uint32_t)parameters->top_k,
-        .top_p = parameters->top_p,
-        .min_p = parameters->min_p,
-        .u = (double)(parameters->random[0] >> 11) * 0x1p-53,
-    };
-    return chain_draw(row, &chain);
+    return chain_check(row);
 }
 
 /* Clause 2.7's chain; the row is adjusted. */
@@ -95,7 +79,7 @@ static int32_t draw_standard(struct row *row, const struct sealhost_row *paramet
     double max = row_max(row);
     if (max == MINUS_INFINITY)
         return fail(SEALHOST_ERROR_EMPTY, "step: every logit is -inf or not a number: no token can be drawn");
-    *token = draw(row, parameters, max);
+    *token = chain_token(row, parameters, max);
     return SEALHOST_OK;
 }
 
