@@ -260,6 +260,14 @@ def test_choices_that_share_an_instance_do_not_mix(guard):
     assert ids[0] != ids[1]
 
 
+def test_no_bias_lifts_a_ban(guard):
+    # the ban is applied last: +100 on ids that hold, or would complete, a banned text draws neither
+    params = SamplingParams(temperature=0, logit_bias=((ord("q"), 100.0), (ord("d"), 100.0)))
+    said = say(guard, scripted("bax", "cyz"), {"banned": ["q", "bd", "dd"]}, 3, params)
+    assert said.text.count(b"d") <= 2
+    assert b"q" not in said.text
+
+
 def test_when_everything_is_banned_the_request_ends_with_the_defined_error(guard):
     def model(ids):
         row = np.full(SIZE, -np.inf, np.float32)

@@ -62,9 +62,9 @@ def random_parameters(chance: np.random.Generator, size: int) -> Parameters:
     )
 
 
-def test_random_draws_are_those_of_the_float64_reference(sampler):
-    chance, compared = np.random.default_rng(20), 0
-    for case in range(2500):
+def agree_with_the_reference(sampler, chance: np.random.Generator, cases: int) -> int:
+    compared = 0
+    for case in range(cases):
         size = int(chance.choice(SIZES, p=SHARES))
         logits, parameters = random_logits(chance, size), random_parameters(chance, size)
         who = survivors(logits, parameters)
@@ -77,7 +77,16 @@ def test_random_draws_are_those_of_the_float64_reference(sampler):
             compared += not who.on_boundary
             assert who.on_boundary or token in drawn(who, parameters.u), (case, parameters)
         assert sampler.logits_of(0, size) == logits.tobytes()  # clause 2.9
-    assert compared >= 2000
+    return compared
+
+
+def test_random_draws_are_those_of_the_float64_reference(sampler):
+    assert agree_with_the_reference(sampler, np.random.default_rng(20), 2500) >= 2000
+
+
+@pytest.mark.soak
+def test_ten_thousand_random_draws_are_those_of_the_float64_reference(sampler):
+    assert agree_with_the_reference(sampler, np.random.default_rng(27), 12_500) >= 10_000
 
 
 def test_every_survivor_has_exactly_the_references_share(sampler):

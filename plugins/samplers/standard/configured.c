@@ -44,6 +44,7 @@ static void penalise_row(struct row *row, const struct penalties *penalties, dou
 }
 
 static void penalise_pool(struct pool *pool, const struct penalties *penalties) {
+    pool_settle(pool);
     if (pool->open) {
         penalise_row(pool->row, penalties, pool->beta);
     } else {

@@ -4,6 +4,9 @@
 
 #include "exponential.h"
 
+#define LANES 4u
+#define UNROLL 16u /* logits a turn, as in row.c */
+
 struct moments list_moments(const struct candidate *list, const double *weights, uint32_t count, struct scale scale) {
     struct moments sums = {0, 0, count};
     for (uint32_t i = 0; i < count; i++) {
@@ -47,12 +50,13 @@ struct moments row_moments(const struct row *row, struct scale scale) {
     v128_t mass = wasm_f64x2_splat(0), weighted = mass, counts = mass;
     v128_t nothing = wasm_f32x4_splat((float)MINUS_INFINITY);
     uint32_t at = 0;
-    for (; at + 4 <= row->count; at += 4) {
-        v128_t logits = wasm_v128_load(row->logits + at);
-        counts = wasm_i32x4_sub(counts, wasm_f32x4_gt(logits, nothing));
-        add_pair(logits, scale, &mass, &weighted);
-        add_pair(upper_half(logits), scale, &mass, &weighted);
-    }
+    for (; at + UNROLL <= row->count; at += UNROLL)
+        for (uint32_t i = 0; i < UNROLL; i += LANES) {
+            v128_t logits = wasm_v128_load(row->logits + at + i);
+            counts = wasm_i32x4_sub(counts, wasm_f32x4_gt(logits, nothing));
+            add_pair(logits, scale, &mass, &weighted);
+            add_pair(upper_half(logits), scale, &mass, &weighted);
+        }
     struct moments sums = {both(mass), both(weighted), total(counts)};
     for (; at < row->count; at++)
         add_one(row->logits[at], scale, &sums);
@@ -86,21 +90,32 @@ double list_sigma(const struct candidate *list, uint32_t count, double max) {
     return sigma_of(spread);
 }
 
+/* Sums of four logits' distances, two and two. */
+struct distances {
+    v128_t sum, squares, counts;
+};
+
+static void add_four(const float *at, v128_t max, struct distances *sums) {
+    v128_t logits = wasm_v128_load(at), there = wasm_f32x4_gt(logits, wasm_f32x4_splat((float)MINUS_INFINITY));
+    v128_t low = wasm_f64x2_sub(wasm_f64x2_promote_low_f32x4(logits), max);
+    v128_t high = wasm_f64x2_sub(wasm_f64x2_promote_low_f32x4(upper_half(logits)), max);
+    low = wasm_v128_and(low, wasm_i32x4_shuffle(there, there, 0, 0, 1, 1));
+    high = wasm_v128_and(high, wasm_i32x4_shuffle(there, there, 2, 2, 3, 3));
+    sums->counts = wasm_i32x4_sub(sums->counts, there);
+    sums->sum = wasm_f64x2_add(sums->sum, wasm_f64x2_add(low, high));
+    low = wasm_f64x2_mul(low, low);
+    high = wasm_f64x2_mul(high, high);
+    sums->squares = wasm_f64x2_add(sums->squares, wasm_f64x2_add(low, high));
+}
+
 double row_sigma(const struct row *row, double max) {
-    v128_t sum = wasm_f64x2_splat(0), squares = sum, counts = sum, largest = wasm_f64x2_splat(max);
-    v128_t nothing = wasm_f32x4_splat((float)MINUS_INFINITY);
+    v128_t zero = wasm_f64x2_splat(0), largest = wasm_f64x2_splat(max);
+    struct distances sums = {zero, zero, zero};
     uint32_t at = 0;
-    for (; at + 4 <= row->count; at += 4) {
-        v128_t logits = wasm_v128_load(row->logits + at), there = wasm_f32x4_gt(logits, nothing);
-        v128_t low = wasm_v128_and(wasm_f64x2_sub(wasm_f64x2_promote_low_f32x4(logits), largest),
-                                   wasm_i32x4_shuffle(there, there, 0, 0, 1, 1));
-        v128_t high = wasm_v128_and(wasm_f64x2_sub(wasm_f64x2_promote_low_f32x4(upper_half(logits)), largest),
-                                    wasm_i32x4_shuffle(there, there, 2, 2, 3, 3));
-        counts = wasm_i32x4_sub(counts, there);
-        sum = wasm_f64x2_add(sum, wasm_f64x2_add(low, high));
-        squares = wasm_f64x2_add(squares, wasm_f64x2_add(wasm_f64x2_mul(low, low), wasm_f64x2_mul(high, high)));
-    }
-    struct spread spread = {both(sum), both(squares), total(counts)};
+    for (; at + UNROLL <= row->count; at += UNROLL)
+        for (uint32_t i = 0; i < UNROLL; i += LANES)
+            add_four(row->logits + at + i, largest, &sums);
+    struct spread spread = {both(sums.sum), both(sums.squares), total(sums.counts)};
     for (; at < row->count; at++)
         add_distance(row->logits[at], max, &spread);
     for (uint32_t i = 0; i < row->adjusted_count; i++)

@@ -40,13 +40,29 @@ static void close_near(struct pool *pool, double least) {
 }
 
 void pool_begin(struct pool *pool, struct row *row) {
-    *pool = (struct pool){.row = row, .open = 1, .max = row_max(row), .beta = 1};
+    *pool = (struct pool){.row = row, .open = 1, .floor = MINUS_INFINITY, .max = row_max(row), .beta = 1};
     if (pool->max < __builtin_inf())
         return;
     close_at(pool, __builtin_inff());
     for (uint32_t i = 0; i < pool->count; i++)
         kept[i].logit = 0;
     pool->max = 0;
+}
+
+static void cut_at_floor(struct pool *pool) {
+    uint32_t count = 1;
+    while (count < pool->count && kept[count].logit >= pool->floor)
+        count++;
+    pool->count = count;
+    pool->floor = MINUS_INFINITY;
+}
+
+void pool_settle(struct pool *pool) {
+    if (pool->floor == MINUS_INFINITY)
+        return;
+    if (pool->open)
+        close_near(pool, pool->floor);
+    cut_at_floor(pool);
 }
 
 void pool_refresh(struct pool *pool) {
@@ -78,6 +94,7 @@ void pool_top_k(struct pool *pool, uint32_t k) {
         close_at(pool, least);
     }
     pool->count = k < pool->count ? k : pool->count;
+    cut_at_floor(pool);
 }
 
 /* Cuts the list behind the first candidate with which the mass reaches `target`. Whether it does. */
@@ -95,6 +112,7 @@ static int cut_at_mass(struct pool *pool, double target) {
 }
 
 void pool_top_p(struct pool *pool, double p) {
+    pool_settle(pool);
     if (!pool->open) {
         cut_at_mass(pool, p * mass_of_kept(pool));
         return;
@@ -111,6 +129,7 @@ void pool_top_p(struct pool *pool, double p) {
 }
 
 void pool_min_p(struct pool *pool, double p) {
+    pool_settle(pool);
     if (pool->open)
         close_near(pool, pool->max + natural_logarithm(p) / pool->beta);
     weigh(pool);
@@ -122,16 +141,13 @@ void pool_min_p(struct pool *pool, double p) {
 
 void pool_top_n_sigma(struct pool *pool, double n) {
     double sigma = pool->open ? row_sigma(pool->row, pool->max) : list_sigma(kept, pool->count, pool->max);
-    double least = pool->max - n * sigma;
-    if (pool->open)
-        close_near(pool, least);
-    uint32_t count = 1;
-    while (count < pool->count && kept[count].logit >= least)
-        count++;
-    pool->count = count;
+    pool->floor = pool->max - n * sigma;
+    if (!pool->open)
+        cut_at_floor(pool);
 }
 
 void pool_typical(struct pool *pool, double p) {
+    pool_settle(pool);
     if (pool->open) {
         pool->count = row_gather(pool->row, (float)MINUS_INFINITY, kept);
         pool->list = kept;
@@ -166,6 +182,7 @@ static void xtc_open(struct pool *pool, double threshold) {
 }
 
 void pool_xtc(struct pool *pool, double threshold) {
+    pool_settle(pool);
     if (pool->open) {
         xtc_open(pool, threshold);
         return;
@@ -179,6 +196,7 @@ void pool_xtc(struct pool *pool, double threshold) {
 }
 
 void pool_surprise(struct pool *pool, double mu) {
+    pool_settle(pool);
     double mass = pool->open ? row_mass(pool->row, scale_of(pool)) : mass_of_kept(pool);
     double depth = mu * LN2_OF_BITS - natural_logarithm(mass); /* how far below the largest: beta (max - x) <= depth */
     if (pool->open)
@@ -191,6 +209,7 @@ void pool_surprise(struct pool *pool, double mu) {
 
 double pool_spread(struct pool *pool) {
     struct moments sums;
+    pool_settle(pool);
     if (pool->open) {
         sums = row_moments(pool->row, scale_of(pool));
     } else {
@@ -205,6 +224,7 @@ double pool_spread(struct pool *pool) {
 }
 
 uint32_t pool_draw(struct pool *pool, double u) {
+    pool_settle(pool);
     if (pool->open) {
         struct chain chain = {scale_of(pool), UINT32_MAX, 1, 0, u};
         return chain_draw(pool->row, &chain);

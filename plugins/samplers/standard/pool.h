@@ -2,7 +2,8 @@
  *
  * An open pool is the row itself: nothing was cut, and passes over it are SIMD. The first filter that cuts closes it:
  * from then on it is a sorted list. Filters that keep a prefix of the order close it over the few best candidates,
- * found by a guessed threshold; the guess decides the time, never what is kept.
+ * found by a guessed threshold; the guess decides the time, never what is kept. Top-n-sigma only sets a floor, for
+ * top-k often comes next, and whoever needs the list closes it there.
  *
  * Probabilities are always those among what is left: e^(beta (x - max)) over their sum. There is one pool at a time.
  */
@@ -18,14 +19,16 @@ struct pool {
     struct candidate *list; /* of a closed pool, best first */
     uint32_t count;         /* of a closed pool; never 0 */
     int open;
-    double max;  /* largest logit */
-    double beta; /* what logits are multiplied with: 1 / temperature, once that stage has been */
+    double floor; /* of an open pool: what lies below it is gone, though not yet cut; -inf: nothing */
+    double max;   /* largest logit */
+    double beta;  /* what logits are multiplied with: 1 / temperature, once that stage has been */
 };
 
 /* The row's maximum is above -inf. If it is +inf, those at +inf are all there is, and equal. */
 void pool_begin(struct pool *pool, struct row *row);
 
-/* Again, after a penalty stage has changed values: of the row's entries, or of the closed list. */
+/* Around a penalty stage, which changes values: of the row's entries if the pool is open then, or of the closed list. */
+void pool_settle(struct pool *pool);
 void pool_refresh(struct pool *pool);
 
 void pool_top_k(struct pool *pool, uint32_t k);
