@@ -117,10 +117,10 @@ class Rows(NamedTuple):
     def step(self, session: SamplerSession, logits: Mapping[int, Row]) -> dict[int, Decision]:
         """One step of some slots, by slot; nothing when one of them found no token."""
         slots = tuple(logits)
-        session.prepare(slots)
-        for slot, row in logits.items():
-            session.logits(slot)[:] = row
         try:
+            session.prepare(slots)  # a guest of the mask tier may find nothing here already
+            for slot, row in logits.items():
+                session.logits(slot)[:] = row
             found = session.step(slots)
         except GuestError as error:
             if error.kind == "empty":

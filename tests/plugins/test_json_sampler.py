@@ -252,6 +252,24 @@ def test_heavy_schemas_are_served_or_refused_within_a_bound_of_instructions(name
     assert max(most, json_guest.spent) < 100_000_000
 
 
+def test_a_member_that_can_never_end_is_never_begun(json_guest):
+    endless = {"properties": {"x": {"$ref": "#/$defs/endless"}}, "required": ["x"]}
+    schema = {"properties": {"ab": {"$ref": "#/$defs/endless"}, "name": {"const": 1}}, "$defs": {"endless": endless}}
+    config = {"schema": dumps(schema)}
+    assert {SMALL.texts[id_] for id_ in json_guest.allowed(config, list(b'{"'))} == {b"n", b"name"}
+    assert json_guest.takes(config, b"{}")
+
+
+def test_what_nests_too_deeply_is_not_begun_and_what_is_begun_can_end(json_guest):
+    config, generated = {"schema": dumps({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"const": 1}]}})}, []
+    while ord("[") in json_guest.allowed(config, generated, new=not generated):
+        generated.append(ord("["))
+    assert 40 <= len(generated) <= 100
+    while SMALL.eos not in (allowed := json_guest.allowed(config, generated, new=False)):
+        generated.append(min(allowed & {ord("]"), ord("1")}))
+    assert json.loads(bytes(generated)) is not None
+
+
 def test_a_long_answer_of_new_places_goes_on(json_guest):
     """More positions than there is room for: what is not at hand is forgotten and made again."""
     schema = {

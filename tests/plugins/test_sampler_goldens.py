@@ -11,6 +11,8 @@ from sealhost.plugins import reference_plugin
 
 CONFIGURATIONS = {
     "guard": {"banned": ["the", "in a", "bad worse"], "ignore_case": True},
+    "json": {"schema": {"type": "array", "items": {"type": "string"}}},
+    "regex": {"pattern": "[0-9]+ [a-z]*"},
     "standard": {"xtc_probability": 0.5, "dry_multiplier": 0.8, "typical_p": 0.9, "mirostat": 0},
     "watermark": {"key": "00112233445566778899aabbccddeeff"},
 }

@@ -83,7 +83,7 @@ static int32_t catch_up(void) {
         if (position_problem)
             return too_much(position_problem);
         if (here == NOWHERE || length == 0)
-            return fail(SEALHOST_ERROR_INPUT, "expected a history that fits the grammar, got another");
+            return fail(SEALHOST_ERROR_EMPTY, "expected a history that fits the grammar, got another, which nothing can follow");
     }
     return SEALHOST_OK;
 }
@@ -97,11 +97,9 @@ static const uint32_t *mask_of(uint32_t position) {
         positions[mask_owner[number]].mask = 0;
     mask_owner[number] = 0;
     uint32_t *mask = masks[number];
-    if (positions[position].is_free)
-        copy_bytes(mask, plain_tokens, sizeof plain_tokens);
-    else
-        clear_bytes(mask, sizeof masks[0]);
-    if (!trie_walk(positions[position].is_free ? other_tokens : all_tokens, position, mask))
+    uint32_t room = positions[position].room;
+    copy_bytes(mask, plain_tokens[room], sizeof masks[0]); /* none with no letters */
+    if (!trie_walk(room ? other_tokens : all_tokens, position, mask))
         return 0;
     mask_owner[number] = position;
     positions[position].mask = (uint16_t)(number + 1);

@@ -125,10 +125,38 @@ static void sort_found(void) {
     }
 }
 
-/* Whether all plain tokens may follow a path (trie.h). */
-static uint8_t is_free(struct path path) {
-    uint8_t how = states[path.state].is_free;
-    return how == FREE_LOOP || (how == FREE_WITH_ROOM && path.stack && states[stacks[path.stack].back].is_free == HAS_ROOM);
+/* Letters of plain tokens that may all follow a path (trie.h). */
+static uint32_t room_of(struct path path) {
+    const struct state *state = &states[path.state], *back = &states[stacks[path.stack].back];
+    if (state->letters == LETTER_OF_LOOP)
+        return PLAIN_LETTERS;
+    if (state->letters != LETTER || path.stack == 0)
+        return 0;
+    return back->kind == STATE_BYTE ? 1 : back->letters + 1u; /* this letter, and those after it */
+}
+
+static int reads_plain(const struct byte_set *set) {
+    static const struct byte_set plain = {{0, ~(1u << 2), ~(1u << 28), ~0u, ~0u, ~0u, ~0u, ~0u}}; /* not `"`, not backslash */
+    uint32_t shared = 0;
+    for (uint32_t i = 0; i < 8; i++)
+        shared |= set->bits[i] & plain.bits[i];
+    return shared != 0;
+}
+
+/* Longer plain tokens may follow none of the paths: so with less than PLAIN_LETTERS all paths are in one string. */
+static uint32_t room_of_found(void) {
+    uint32_t room = 0, stack = 0;
+    for (uint32_t i = 0; i < found_count; i++)
+        if (room_of(found[i]) > room) {
+            room = room_of(found[i]);
+            stack = found[i].stack;
+        }
+    for (uint32_t i = 0; i < found_count && room && room < PLAIN_LETTERS; i++) {
+        const struct state *state = &states[found[i].state];
+        if (!(state->letters >= LETTER && found[i].stack == stack) && reads_plain(&sets[state->a]))
+            room = 0;
+    }
+    return room;
 }
 
 static uint32_t position_of_found(void) {
@@ -149,10 +177,9 @@ static uint32_t position_of_found(void) {
     }
     struct position *made = &positions[position_count];
     *made = (struct position){.first = path_count, .count = found_count, .accepts = found_accepts};
-    for (uint32_t i = 0; i < found_count; i++) {
+    for (uint32_t i = 0; i < found_count; i++)
         paths[path_count++] = found[i];
-        made->is_free |= is_free(found[i]);
-    }
+    made->room = (uint8_t)room_of_found();
     clear_bytes(&transitions[position_count * class_count], class_count * sizeof *transitions);
     position_chain[position_count] = *bucket;
     return *bucket = position_count++;

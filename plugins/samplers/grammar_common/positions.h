@@ -12,7 +12,7 @@
 struct position {
     uint32_t first, count; /* paths */
     uint8_t accepts;       /* the text may end here */
-    uint8_t is_free;       /* a path is in a string that has room for all plain tokens */
+    uint8_t room;          /* plain tokens of at most so many letters may all follow, and no others */
     uint16_t mask;         /* 1 + number of its cached mask, 0: none */
 };
 

@@ -6,17 +6,17 @@
 
 #include "limits.h"
 
-enum { /* state.is_free */
-    FREE_LOOP = 1,      /* reads the plain ASCII letters of a string without bounds */
-    FREE_WITH_ROOM = 2, /* the same, one letter that was called from a string with bounds */
-    HAS_ROOM = 4,       /* at least PLAIN_LETTERS - 1 letters of a string may follow here */
+enum { /* state.letters of BYTE states: see trie.h */
+    LETTER_OF_LOOP = 1, /* reads the plain ASCII letters of a string without bounds */
+    LETTER = 2,         /* the same, of one letter that was called from a string with bounds */
+    LETTER_BEGIN = 3,   /* reads the first byte of such a letter that is not ASCII */
 };
 
 enum state_kind { STATE_BYTE, STATE_SPLIT, STATE_CALL, STATE_RETURN };
 
 struct state {
     uint8_t kind;
-    uint8_t is_free; /* FREE_LOOP ...: see trie.h */
+    uint8_t letters; /* BYTE: LETTER ... CALL, SPLIT: of a string that may follow, at most PLAIN_LETTERS - 1 */
     uint16_t need;   /* open calls that its shortest way to RETURN takes; NEVER: there is none */
     uint32_t a;      /* BYTE: index of a set. SPLIT: one way. CALL: first state of what is called */
     uint32_t b;      /* BYTE, CALL: the state after it. SPLIT: the other way */

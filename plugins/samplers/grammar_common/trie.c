@@ -15,7 +15,7 @@ static uint32_t next_alike[MAX_IDS]; /* another id with the same text */
 static uint32_t order[2][MAX_IDS];
 
 struct trie all_tokens, other_tokens;
-uint32_t plain_tokens[MASK_WORDS];
+uint32_t plain_tokens[PLAIN_LETTERS + 1][MASK_WORDS];
 
 static const uint8_t *texts;
 static const uint32_t *offsets;
@@ -68,14 +68,16 @@ static uint32_t character(const uint8_t *text, uint32_t left) {
     return length;
 }
 
-static int is_plain(uint32_t id) {
+/* Letters of a plain token, 0: it is not plain. */
+static uint32_t plain_letters(uint32_t id) {
     const uint8_t *text = texts + offsets[id];
-    for (uint32_t at = 0, length = length_of(id), letters = 0, step; at < length; at += step) {
+    uint32_t letters = 0;
+    for (uint32_t at = 0, length = length_of(id), step; at < length; at += step) {
         step = character(text + at, length - at);
         if (step == 0 || ++letters > PLAIN_LETTERS || text[at] < 0x20 || text[at] == '"' || text[at] == '\\')
             return 0;
     }
-    return 1;
+    return letters;
 }
 
 /* Adds sorted ids; `skip_plain` leaves the plain ones out. Returns 0 when there is no room. */
@@ -83,7 +85,7 @@ static int add(const uint32_t *ids, uint32_t count, int skip_plain) {
     uint32_t open[MAX_TOKEN_BYTES + 1], depth = 0, last = NO_TOKEN;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t id = ids[i], length = length_of(id), shared = 0;
-        if (skip_plain && plain_tokens[id / 32] >> (id % 32) & 1)
+        if (skip_plain && plain_tokens[PLAIN_LETTERS][id / 32] >> (id % 32) & 1)
             continue;
         const uint8_t *text = texts + offsets[id];
         while (shared < depth && shared < length && nodes[open[shared]].byte == text[shared])
@@ -123,9 +125,13 @@ const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_t
         if (length_of(id) == 0 || length_of(id) > MAX_TOKEN_BYTES)
             continue;
         order[0][count++] = id;
-        if (is_plain(id))
-            plain_tokens[id / 32] |= 1u << (id % 32);
+        uint32_t letters = plain_letters(id);
+        if (letters)
+            plain_tokens[letters][id / 32] |= 1u << (id % 32);
     }
+    for (uint32_t letters = 1; letters <= PLAIN_LETTERS; letters++)
+        for (uint32_t word = 0; word < MASK_WORDS; word++)
+            plain_tokens[letters][word] |= plain_tokens[letters - 1][word];
     const uint32_t *ids = sorted(count);
     node_count = 0;
     all_tokens.first = 0;

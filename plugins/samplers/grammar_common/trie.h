@@ -3,7 +3,7 @@
  * Nodes lie in preorder: a walk goes from left to right and skips a subtree by one jump. There are two trees, for most
  * tokens change nothing within the text of a JSON string: `plain_tokens` has the ids whose text is at most PLAIN_LETTERS
  * whole characters without `"`, `\` and control characters, and the second tree has all others. Where a position is in a
- * string that has room for so many letters, the plain ones are allowed with no walk at all.
+ * string, the plain ones that its bounds leave room for are allowed with no walk at all.
  */
 #ifndef GRAMMAR_TRIE_H
 #define GRAMMAR_TRIE_H
@@ -22,7 +22,7 @@ struct trie {
 };
 
 extern struct trie all_tokens, other_tokens;
-extern uint32_t plain_tokens[MASK_WORDS];
+extern uint32_t plain_tokens[PLAIN_LETTERS + 1][MASK_WORDS]; /* by the most letters */
 
 /* Returns 0, or what there was too much of. */
 const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_table *table);

@@ -24,26 +24,33 @@ static uint32_t pattern_states(const char *pattern, uint32_t next) {
     return regex_states((const uint8_t *)pattern, length, REGEX_TEXT, next);
 }
 
-/* Marks the plain ASCII letters that lead to `next` among states made since `first` (trie.h). */
-static void mark(uint32_t first, uint32_t next, uint8_t how) {
-    for (uint32_t i = first; i < state_count; i++)
-        if (states[i].kind == STATE_BYTE && states[i].b == next && set_has(&sets[states[i].a], 'a') &&
-            set_has(&sets[states[i].a], ' ') && set_has(&sets[states[i].a], '~') && !set_has(&sets[states[i].a], '"'))
-            states[i].is_free = how;
+/* Marks the states that read the first bytes of plain letters, from where a letter begins (trie.h). */
+static void mark(uint32_t letter, uint8_t ascii, uint8_t others) {
+    uint32_t todo[32], count = 0;
+    todo[count++] = letter;
+    while (count > 0) {
+        struct state *state = &states[todo[--count]];
+        if (state->kind == STATE_SPLIT && count + 2 <= 32) {
+            todo[count++] = state->a;
+            todo[count++] = state->b;
+        } else if (state->kind == STATE_BYTE && set_has(&sets[state->a], 'a'))
+            state->letters = ascii;
+        else if (state->kind == STATE_BYTE && !set_has(&sets[state->a], '\\'))
+            state->letters = others;
+    }
 }
 
 static uint32_t make_string(void) {
-    uint32_t first = state_count;
     tail = open_state();
     uint32_t letters = pattern_states(letter_pattern, tail);
     close_state(tail, letters, range_state('"', '"', RETURN_STATE));
-    mark(first, tail, FREE_LOOP);
+    mark(letters, LETTER_OF_LOOP, 0);
     return range_state('"', '"', tail);
 }
 
 static uint32_t make_letter(void) {
-    uint32_t first = state_count, letter = pattern_states(letter_pattern, RETURN_STATE);
-    mark(first, RETURN_STATE, FREE_WITH_ROOM);
+    uint32_t letter = pattern_states(letter_pattern, RETURN_STATE);
+    mark(letter, LETTER, LETTER_BEGIN);
     return letter;
 }
 
@@ -98,10 +105,11 @@ uint32_t string_tail(uint32_t next) {
 uint32_t sized_string(uint32_t least, uint32_t most, uint32_t next) {
     if (most > MAX_LENGTH) {
         uint32_t state = string_tail(next);
-        states[state].is_free = HAS_ROOM;
+        uint32_t letter = rule(FIXED_LETTER);
+        states[state].letters = PLAIN_LETTERS - 1;
         for (uint32_t i = 0; i < least && may_build(); i++) {
-            state = call_state(rule(FIXED_LETTER), state);
-            states[state].is_free = HAS_ROOM;
+            state = call_state(letter, state);
+            states[state].letters = PLAIN_LETTERS - 1;
         }
         return range_state('"', '"', state);
     }
@@ -110,8 +118,8 @@ uint32_t sized_string(uint32_t least, uint32_t most, uint32_t next) {
         state = call_state(letter, state);
         if (most - left >= least) /* as many as stand before may be all */
             state = split_state(state, end);
-        if (left >= PLAIN_LETTERS - 1 && state != DEAD_STATE)
-            states[state].is_free = HAS_ROOM;
+        if (may_build())
+            states[state].letters = (uint8_t)(left < PLAIN_LETTERS - 1 ? left : PLAIN_LETTERS - 1);
     }
     return range_state('"', '"', state);
 }
