@@ -242,6 +242,26 @@ def test_many_ids_that_would_complete_a_text_cost_one_step(short_guard):
     assert said == Said([ord("x"), 0, ord("b")], steps=5, taken_back=1)
 
 
+def test_ids_that_the_host_chose_count_like_its_own(guard):
+    row = np.zeros(SIZE, np.float32)
+    row[[ord("d"), ord("z")]] = [9, 5]
+
+    def decided(session):
+        session.logits(0)[:] = row
+        return session.step((0,))[0]
+
+    with guard.session(GREEDY, [1], config=guard.config_bytes({"banned": ["bad"]})) as session:
+        assert decided(session).tokens == (ord("d"),)
+        session.accept(0, list(b"cba"))  # something else than what was decided
+        assert decided(session).backtrack == 2
+        session.accept(0, list(b"x"), 1)  # not the two that the guard wanted back: "cbx"
+        assert decided(session).tokens == (ord("d"),)
+        session.accept(0, list(b"ba"), 1)  # "cbba": the forbidden "b" belongs to another beginning
+        assert decided(session).backtrack == 2
+        session.accept(0, (), 2)
+        assert decided(session).tokens == (ord("d"),)
+
+
 def test_choices_that_share_an_instance_do_not_mix(guard):
     config = {"banned": ["ab", "bc"]}
     params = SamplingParams(temperature=1.3, seed=4)

@@ -101,16 +101,15 @@ static int32_t read_settings(void) {
 
 /* Follows the history to its end; the prompt is not what the model says. Returns the state there. */
 static uint32_t follow(struct slot *slot) {
-    uint32_t kept = row->history_length;
-    if (row->flags & SEALHOST_ROW_ACCEPT && row->appended <= kept)
-        kept -= row->appended;
-    slot->known = slot->known < kept ? slot->known : kept;
-    slot->known = slot->known > row->prompt_length ? slot->known : row->prompt_length;
-    for (uint32_t i = slot->known; i < row->history_length; i++)
-        slot->states[i] = (uint16_t)read_id(i > row->prompt_length ? slot->states[i - 1] : 0, history[i]).state;
+    uint32_t standing = slot_compare(slot, history, row->prompt_length, row->history_length);
+    for (uint32_t i = standing; i < row->history_length; i++) {
+        uint32_t before = i > row->prompt_length ? slot->states[i - 1] : 0;
+        slot->ids[i] = history[i];
+        slot->states[i] = (uint16_t)read_id(before, history[i]).state;
+    }
     slot->known = row->history_length;
     uint32_t room = row->backtrack_room < row->history_length ? row->backtrack_room : row->history_length;
-    slot_tidy(slot, row->history_length - room, row->history_length);
+    slot_tidy(slot, row->history_length - room, standing);
     return row->history_length > row->prompt_length ? slot->states[row->history_length - 1] : 0;
 }
 

@@ -11,15 +11,25 @@ void slot_copy(struct slot *slot, const struct slot *from, uint32_t prompt_lengt
     slot->known = from->known;
     slot->ban_count = from->ban_count;
     copy_bytes(slot->bans, from->bans, from->ban_count * sizeof from->bans[0]);
-    if (from->known > prompt_length)
-        copy_bytes(slot->states + prompt_length, from->states + prompt_length,
-                   (from->known - prompt_length) * sizeof from->states[0]);
+    if (from->known <= prompt_length)
+        return;
+    uint32_t count = from->known - prompt_length;
+    copy_bytes(slot->ids + prompt_length, from->ids + prompt_length, count * sizeof from->ids[0]);
+    copy_bytes(slot->states + prompt_length, from->states + prompt_length, count * sizeof from->states[0]);
 }
 
-void slot_tidy(struct slot *slot, uint32_t settled, uint32_t length) {
+uint32_t slot_compare(struct slot *slot, const uint32_t *history, uint32_t prompt_length, uint32_t history_length) {
+    uint32_t limit = slot->known < history_length ? slot->known : history_length, standing = prompt_length;
+    while (standing < limit && slot->ids[standing] == history[standing])
+        standing++;
+    slot->known = standing;
+    return standing;
+}
+
+void slot_tidy(struct slot *slot, uint32_t settled, uint32_t standing) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < slot->ban_count; i++)
-        if (slot->bans[i].position >= settled && slot->bans[i].position <= length)
+        if (slot->bans[i].position >= settled && slot->bans[i].position <= standing)
             slot->bans[kept++] = slot->bans[i];
     slot->ban_count = kept;
 }
