@@ -207,12 +207,12 @@ class Loading:
                 self._load(tell)
         except SealhostError as error:
             self._error = error
-        except Exception as error:
+        except BaseException as error:
+            self._error = InternalError("loading", f"expected no fault of our own, got {type(error).__name__}: {error}")
             if os.environ.get("SEALHOST_DEBUG") == "1":
                 raise
-            self._error = InternalError("loading", f"expected no fault of our own, got {type(error).__name__}: {error}")
         finally:
-            if self._error is not None:
+            if self._error is not None:  # whatever it was: a server that will never be ready must not stay
                 self._server.should_exit = True
 
     def _load(self, tell: Tell = untold) -> None:

@@ -186,7 +186,8 @@ class Metrics:
                 fuel.add_metric((*whose, "0.99"), stats.p99_fuel)
         yield failed
         yield times
-        yield fuel
+        if fuel.samples:
+            yield fuel
 
 
 def _histogram(name: str, text: str, observed: list[tuple[str, Histogram]]) -> HistogramMetricFamily:

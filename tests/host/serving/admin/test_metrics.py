@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -167,6 +168,17 @@ def test_bundles_and_plugins_are_those_that_are_served(desk: Any) -> None:
     assert [told[f"sealhost_plugin_call_seconds{{{one}}}"] for one in quantiles.values()] == pytest.approx(
         [12e-6, 8e-5]
     )
+
+
+def test_fuel_is_told_where_it_is_counted(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fuel() -> dict[str, float]:
+        return {key: value for key, value in desk.scrape().items() if key.startswith("sealhost_plugin_call_fuel")}
+
+    assert fuel() == {}
+    _, guest = desk.deployment.places["lab"].current.guests[0]
+    counted = replace(guest.stats(), p50_fuel=900.0, p99_fuel=1500.0)
+    monkeypatch.setattr(type(guest), "stats", lambda _: counted)
+    assert sorted(set(fuel().values())) == [900, 1500]
 
 
 def test_plugins_of_every_loaded_version_are_listed_with_what_they_did(desk: Any) -> None:
