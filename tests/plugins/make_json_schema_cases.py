@@ -38,7 +38,7 @@ def is_known(schema: Any) -> bool:
     if isinstance(schema, bool):
         return True
     limits = schema.keys() & LIMITS
-    if any(word in limits and limits - {word} - ({"type"} & limits if word in VALUES else set()) for word in ALONE):
+    if any(word in limits and limits - {word, "type"} for word in ALONE):
         return False
     for word, value in schema.items():
         if word in SCHEMAS:

@@ -15,7 +15,7 @@ static const uint8_t subjects[KEYWORDS] = {
 };
 static const char *const notes[] = { /* words for readers, and where $ref points */
     "title", "description", "default", "examples", "$schema", "$id", "$comment", "$defs", "definitions", "deprecated", "readOnly",
-    "writeOnly", "format", "contentEncoding", "contentMediaType",
+    "writeOnly", "format", "discriminator", "$anchor", "contentEncoding", "contentMediaType",
 };
 static const char *const type_names[] = {"null", "boolean", "string", "integer", "number", "array", "object"};
 
@@ -70,11 +70,11 @@ static int find_types(const struct json *json, struct keywords *found) {
     return !is_refused && (found->types ? 1 : refuse("type", "at least one"));
 }
 
-/* What speaks for the whole value has no limits beside it: the guest does not intersect schemas. */
+/* What speaks for the whole value has no limits but `type` beside it: the guest does not intersect schemas. */
 static int check_alone(const struct keywords *found) {
     for (uint32_t i = KEY_REF; i <= KEY_ALL_OF; i++)
         for (uint32_t j = 0; found->node[i] && j < KEYWORDS; j++)
-            if (j != i && found->node[j] && !(j == KEY_TYPE && (i == KEY_CONST || i == KEY_ENUM))) {
+            if (j != i && found->node[j] && j != KEY_TYPE) {
                 refuse(names[i], "no other keyword that limits the value beside it, got ");
                 error_text(names[j]);
                 return 0;

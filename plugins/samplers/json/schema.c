@@ -60,14 +60,55 @@ static uint32_t referred(const struct json *json, const struct json_node *ref, u
     return found;
 }
 
+/* ---- `type` beside what speaks for the whole value ---- */
+
+/* Whether all values of a list have one of these types. */
+static int all_typed(const struct json *json, uint32_t list, uint32_t types) {
+    for (uint32_t i = json->nodes[list].first; i; i = json->nodes[i].next)
+        if (!(type_of(json, i) & types))
+            return 0;
+    return 1;
+}
+
+/* Whether all texts of a schema have one of these types, as far as a look at its own keywords tells. */
+static int is_within(const struct json *json, uint32_t schema, uint32_t types) {
+    struct keywords found;
+    if (json->nodes[schema].kind != JSON_OBJECT)
+        return json->nodes[schema].kind == JSON_FALSE;
+    if (!find_keywords(json, schema, &found))
+        return 0;
+    if (types & TYPE_NUMBER)
+        types |= TYPE_INTEGER;
+    if (found.node[KEY_TYPE])
+        return !(found.types & ~types);
+    if (found.node[KEY_CONST])
+        return (type_of(json, found.node[KEY_CONST]) & types) != 0;
+    if (found.node[KEY_ENUM])
+        return all_typed(json, found.node[KEY_ENUM], types);
+    for (uint32_t i = KEY_REF; i <= KEY_ALL_OF; i++)
+        if (found.node[i])
+            return 0;
+    return !(found.types & ~types);
+}
+
+static int check_within(const struct json *json, uint32_t schema, const struct keywords *found) {
+    if (!found->node[KEY_TYPE] || is_within(json, schema, found->types))
+        return 1;
+    return refuse("type", "schemas of that type alone beside it: give each its own type");
+}
+
 /* ---- bodies ---- */
 
-static uint32_t one_of(const struct json *json, uint32_t list, const char *keyword, uint32_t most) {
-    uint32_t all = DEAD_STATE, count = 0;
+static uint32_t one_of(const struct json *json, const struct keywords *found, enum keyword which, uint32_t most) {
+    uint32_t all = DEAD_STATE, count = 0, list = found->node[which];
+    const char *keyword = keyword_name(which);
     if (json->nodes[list].kind != JSON_ARRAY || !json->nodes[list].first)
         return (uint32_t)refuse(keyword, "a list of schemas") + DEAD_STATE;
-    for (uint32_t i = json->nodes[list].last; i && may_build(); i = json->nodes[i].before, count++)
+    for (uint32_t i = json->nodes[list].last; i && may_build(); i = json->nodes[i].before, count++) {
+        if (!check_within(json, i, found))
+            return DEAD_STATE;
         all = split_state(call_state(value_rule(i), RETURN_STATE), all);
+    }
     if (count > most)
         return (uint32_t)refuse(keyword, "one schema: this guest does not intersect several") + DEAD_STATE;
     return all;
@@ -138,13 +179,15 @@ static uint32_t body(const struct json *json, uint32_t schema, uint32_t root) {
         return DEAD_STATE;
     if (found.is_empty)
         return any_value(RETURN_STATE);
-    if (found.node[KEY_REF])
-        return (target = referred(json, &json->nodes[found.node[KEY_REF]], root)) ? call_state(value_rule(target), RETURN_STATE) : DEAD_STATE;
+    if (found.node[KEY_REF]) {
+        target = referred(json, &json->nodes[found.node[KEY_REF]], root);
+        return target && check_within(json, target, &found) ? call_state(value_rule(target), RETURN_STATE) : DEAD_STATE;
+    }
     if (found.node[KEY_CONST] || found.node[KEY_ENUM])
         return literals(json, &found);
     for (uint32_t which = KEY_ANY_OF; which <= KEY_ALL_OF; which++)
         if (found.node[which])
-            return one_of(json, found.node[which], keyword_name(which), which == KEY_ALL_OF ? 1 : JSON_NODES);
+            return one_of(json, &found, (enum keyword)which, which == KEY_ALL_OF ? 1 : JSON_NODES);
     return typed(json, &found);
 }
 

@@ -60,15 +60,15 @@ def engine(loaded, config, tmp_path_factory):
 def ask(engine, loaded, twin, smollm2_goldens):
     """Answers' texts; None for one that did not end within its length."""
 
-    def ask(sampler: str, configs: list[dict], *, tokens: int = 120, bias: tuple = (), first_seed: int = 0):
+    def ask(sampler: str, configs: list[dict], *, tokens: int = 120, first_seed: int = 0, **params):
         plugin = engine._core._loaded.samplers[sampler]
         clients = []
         for number, config in enumerate(configs):
             prompt = smollm2_goldens[number % len(smollm2_goldens)]["token_ids"]
-            params = SamplingParams(temperature=1.5, seed=first_seed + number, logit_bias=bias)
+            wanted = SamplingParams(**{"temperature": 1.5, "seed": first_seed + number, **params})
             (one,) = twin.group(prompt, tokens, n=1, name=f"g{number}", sampler=sampler)
             raw = plugin.config_bytes(config)
-            one = replace(one, params=params, stop_ids=loaded.end_ids, sampler_config=raw, group=None)
+            one = replace(one, params=wanted, stop_ids=loaded.end_ids, sampler_config=raw, group=None)
             clients.append(twin.Client())
             engine.submit(one, clients[-1])
         texts = []
@@ -126,8 +126,18 @@ def test_whatever_the_model_says_under_a_pattern_matches_it(ask):
 def test_no_bias_draws_an_end_before_the_text_is_whole(ask, loaded):
     """Stop ids that a request likes by 100 are masked until the grammar allows the end."""
     bias = tuple((token, 100.0) for token in sorted(loaded.end_ids))
-    answers = ask("json", [{"schema": json.dumps(PERSON)}, {"schema": True}], bias=bias)
+    answers = ask("json", [{"schema": json.dumps(PERSON)}, {"schema": True}], logit_bias=bias)
     for raw, schema in zip(answers, [PERSON, True], strict=True):
         jsonschema.validate(json.loads(raw), schema)
-    (empty,) = ask("regex", [{"pattern": "a*"}], bias=bias)
+    (empty,) = ask("regex", [{"pattern": "a*"}], logit_bias=bias)
     assert empty == b""  # it may end at once, and so it does
+
+
+@pytest.mark.parametrize(
+    "narrow",
+    [{"min_p": 1.0}, {"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1.0, "top_k": 1, "top_p": 1e-9, "temperature": 1e-4}],
+)
+def test_the_narrowest_filters_leave_one_id_of_what_is_allowed(ask, narrow):
+    """They come after the mask, so none of them can leave nothing."""
+    schemas = SCHEMAS[:3]
+    check(ask("json", [{"schema": json.dumps(one)} for one in schemas], **narrow), schemas, 2)
