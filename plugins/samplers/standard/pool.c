@@ -146,16 +146,35 @@ void pool_top_n_sigma(struct pool *pool, double n) {
         cut_at_floor(pool);
 }
 
+/* The list is what reaches `least`, unsorted. Whether it decides; then it is what is kept. */
+static int keep_typical(struct pool *pool, struct typical *typical, double least) {
+    typical->least = least;
+    weigh(pool);
+    uint32_t count = pool->count ? typical_keep(kept, weights, pool->count, typical) : 0;
+    if (!count)
+        return 0;
+    pool->count = count;
+    pool->list = kept;
+    pool->open = 0;
+    sort_kept(pool);
+    return 1;
+}
+
 void pool_typical(struct pool *pool, double p) {
     pool_settle(pool);
-    if (pool->open) {
-        pool->count = row_gather(pool->row, (float)MINUS_INFINITY, kept);
-        pool->list = kept;
-        pool->open = 0;
+    struct typical typical = {.scale = scale_of(pool), .p = p};
+    if (!pool->open) {
+        weigh(pool);
+        typical.sums = list_moments(kept, weights, pool->count, scale_of(pool));
+        keep_typical(pool, &typical, MINUS_INFINITY);
+        return;
     }
-    weigh(pool);
-    pool->count = typical_keep(kept, weights, pool->count, scale_of(pool), p);
-    sort_kept(pool);
+    typical.sums = row_moments(pool->row, scale_of(pool));
+    for (uint32_t wanted = FIRST_GATHERED; pool->open; wanted = wanted < pool->row->count ? wanted * GROWTH : wanted) {
+        float least = wanted < pool->row->count ? prefix_threshold(pool->row, wanted) : (float)MINUS_INFINITY;
+        pool->count = row_gather(pool->row, least, kept);
+        keep_typical(pool, &typical, least);
+    }
 }
 
 /* How many of the list, from its beginning, have at least `weight`. */

@@ -30,57 +30,73 @@ static uint32_t range_of(double distance) {
     return range < LAST ? (uint32_t)range : LAST;
 }
 
-/* Counts the list into ranges. */
-static struct measure count_ranges(
-    const struct candidate *list, const double *weights, uint32_t count, struct scale scale) {
-    struct moments sums = list_moments(list, weights, count, scale);
-    struct measure measure = {scale, sums.weighted / sums.mass}; /* ln mass - (ln mass - weighted / mass) */
+static void count_ranges(
+    const struct candidate *list, const double *weights, uint32_t count, const struct measure *measure) {
     for (uint32_t r = 0; r < RANGES; r++) {
         masses[r] = 0;
         counts[r] = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t range = range_of(distance_of(list[i], &measure));
+        uint32_t range = range_of(distance_of(list[i], measure));
         masses[range] += weights[i];
         counts[range]++;
     }
-    return measure;
 }
 
-/* The last one that is kept, found within one range: those before it in the order of distances hold `before`. */
-static struct candidate last_kept(
-    const struct candidate *list, const double *weights, uint32_t count, const struct measure *measure, uint32_t range,
-    double before, double target) {
+/* The range in which the mass comes to `target`, and how much lies before it. */
+struct reach {
+    uint32_t range;
+    double before;
+};
+
+static struct reach place_of_mass(double target) {
+    uint32_t filled = 0; /* the last one that holds any, should rounding want more than there is */
+    for (uint32_t r = 0; r < RANGES; r++)
+        filled = counts[r] ? r : filled;
+    struct reach place = {0, 0};
+    while (place.range < filled && (!counts[place.range] || place.before + masses[place.range] < target))
+        place.before += masses[place.range++];
+    return place;
+}
+
+/* The last one that is kept. Its place in `nearest`, and the mass up to and including it. */
+static uint32_t last_kept(
+    const struct candidate *list, const double *weights, uint32_t count, const struct measure *measure,
+    struct reach *place, double target) {
     uint32_t found = 0;
     for (uint32_t i = 0; i < count; i++) {
         double distance = distance_of(list[i], measure);
-        if (range_of(distance) != range)
+        if (range_of(distance) != place->range)
             continue;
         nearest[found++] = (struct candidate){-distance, list[i].id};
         weights_by_id[list[i].id] = weights[i];
     }
     sort_candidates(nearest, scratch_spare, found);
     uint32_t last = 0;
-    for (; last + 1 < found; last++) {
-        before += weights_by_id[nearest[last].id];
-        if (before >= target)
-            break;
+    for (;; last++) {
+        place->before += weights_by_id[nearest[last].id];
+        if (place->before >= target || last + 1 == found)
+            return last;
     }
-    return nearest[last];
 }
 
-uint32_t typical_keep(struct candidate *list, const double *weights, uint32_t count, struct scale scale, double p) {
-    struct measure measure = count_ranges(list, weights, count, scale);
-    double target = 0, before = 0;
-    for (uint32_t r = 0; r < RANGES; r++)
-        target += masses[r];
-    target *= p;
-    uint32_t range = 0, filled = 0;
-    for (uint32_t r = 0; r < RANGES; r++) /* the last one that holds any, should rounding want more than there is */
-        filled = counts[r] ? r : filled;
-    while (range < filled && (!counts[range] || before + masses[range] < target))
-        before += masses[range++];
-    struct candidate last = last_kept(list, weights, count, &measure, range, before, target);
+/* Whether nobody outside the list is as near as `last`: they lie below `least`, further than it from the entropy. */
+static int decides(const struct typical *typical, const struct measure *measure, struct candidate last, int reached) {
+    if (typical->least == MINUS_INFINITY)
+        return 1;
+    double below = measure->offset - (typical->least - measure->scale.max) * measure->scale.inverse;
+    return reached && below > -last.logit;
+}
+
+uint32_t typical_keep(struct candidate *list, const double *weights, uint32_t count, const struct typical *typical) {
+    /* ln mass - (ln mass - weighted / mass) */
+    struct measure measure = {typical->scale, typical->sums.weighted / typical->sums.mass};
+    double target = typical->p * typical->sums.mass;
+    count_ranges(list, weights, count, &measure);
+    struct reach place = place_of_mass(target);
+    struct candidate last = nearest[last_kept(list, weights, count, &measure, &place, target)];
+    if (!decides(typical, &measure, last, place.before >= target))
+        return 0;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct candidate one = {-distance_of(list[i], &measure), list[i].id};

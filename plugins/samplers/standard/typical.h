@@ -6,9 +6,19 @@
 #ifndef TYPICAL_H
 #define TYPICAL_H
 
+#include "moments.h"
 #include "row.h"
 
-/* `list` in any order, with its weights; what is kept is moved to its beginning, in the same order. Returns how many. */
-uint32_t typical_keep(struct candidate *list, const double *weights, uint32_t count, struct scale scale, double p);
+/* What is known of all candidates, in the list or not. */
+struct typical {
+    struct scale scale;
+    struct moments sums;
+    double p;
+    double least; /* every candidate with such a logit is in the list; -inf: all are */
+};
+
+/* `list` in any order, with its weights; what is kept is moved to its beginning, in the same order. Returns how many;
+ * 0: those outside the list might be nearer. */
+uint32_t typical_keep(struct candidate *list, const double *weights, uint32_t count, const struct typical *typical);
 
 #endif
