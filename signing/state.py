@@ -186,6 +186,10 @@ def raised(marks: Marks, bundles: Sequence[Identified], trust: DirectoryTrust, n
     return Marks(latest=latest, bundles=highest, accepted=accepted, policies=policies, revocations=revocations)
 
 
+_REREADS = 20
+"""Times that a file is read again because an update replaced it meanwhile."""
+
+
 class State:
     """A state folder.
 
@@ -208,16 +212,35 @@ class State:
         """
         if not os.path.lexists(self.folder):
             return Marks()
+        seen = None
+        for _ in range(_REREADS):
+            try:
+                return self._parse(self._stored())
+            except SealError as error:
+                # an update that renames its file over the one being read leaves that one without a link
+                if error.code is Code.IO or (now := self._version_of_file()) == seen:
+                    raise
+                seen = now
+        return self._parse(self._stored())
+
+    def _stored(self) -> bytes:
         try:
             with Source(self.folder) as source:
                 with source.folder("") as descriptor:
                     _check_mode(self.folder, os.fstat(descriptor).st_mode)
-                data = source.read(STATE_FILE, limits.MAX_MANIFEST_BYTES)
+                return source.read(STATE_FILE, limits.MAX_MANIFEST_BYTES)
         except SealError as error:
             if error.code is Code.IO:
                 raise
             raise self._broken(error.problem) from error
-        return self._parse(data)
+
+    def _version_of_file(self) -> tuple[int, int] | None:
+        """Tells one update's file from another's; None where there is none."""
+        try:
+            status = (self.folder / STATE_FILE).lstat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns
 
     def check(self, bundles: Sequence[Identified], trust: DirectoryTrust) -> None:
         """Accepts by returning that nothing is older than what was accepted before; writes nothing.

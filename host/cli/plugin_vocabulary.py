@@ -12,14 +12,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...sandbox import Vocabulary
-from ...signing import Code, SealError
+from .bare_file import opened_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,18 +72,8 @@ def model_vocabulary(model: Path) -> Vocabulary:
     from ..weights.gguf import GgufFile  # noqa: PLC0415 — only for --model
     from ..weights.vocabulary import vocabulary  # noqa: PLC0415
 
-    try:
-        with model.open("rb") as file:
-            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise SealError(Code.IO, str(model), f"cannot read: {reason}", "check the path and the rights") from error
-    try:
-        with memoryview(memory) as view:
-            return vocabulary(GgufFile.parse(view))
-    finally:
-        with contextlib.suppress(BufferError):  # a parsed array may still point into it; it goes with that
-            memory.close()
+    with opened_file(model) as contents:
+        return vocabulary(GgufFile.parse(contents))
 
 
 def _alphabet() -> dict[int, str]:

@@ -49,7 +49,7 @@ class SealhostModel:
     """One loaded model, its step called directly."""
 
     def __init__(self, host: Host, bundle: Path, keys: Path) -> None:
-        opened = host.open(verify(bundle, DirectoryTrust(keys)))
+        opened = host.open(verify(bundle, DirectoryTrust(keys), reading="ahead"))
         self.model = opened.loaded.model
         self.name = host.backend.name
         self.kv_bytes = self.model.memory_bytes["kv"]

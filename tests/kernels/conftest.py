@@ -24,7 +24,7 @@ from sealhost.kernels.formats import Format
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from product_case import Case  # noqa: E402 — the tests' own modules lie beside them
+from product_case import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -360,6 +360,27 @@ def test_two_updates_at_a_time_end_with_the_higher(tmp_path, plain_trust) -> Non
     assert {f"n{version}" for version in won} == set(marks.bundles) - {"lab"}
 
 
+def test_who_reads_while_others_update_sees_the_old_or_the_new(tmp_path, plain_trust) -> None:
+    folder, ended = tmp_path / "state", threading.Event()
+    State(folder).record([release(1)], plain_trust)
+
+    def update() -> None:
+        version = 1
+        while not ended.is_set():
+            version += 1
+            State(folder).record([release(version)], plain_trust)
+
+    writer = threading.Thread(target=update)
+    writer.start()
+    try:
+        versions = [State(folder).marks().bundles["lab"].version for _ in range(400)]
+    finally:
+        ended.set()
+        writer.join()
+    assert versions == sorted(versions)
+    assert versions[-1] > 1
+
+
 def test_who_waits_too_long_for_the_lock_is_told(tmp_path, plain_trust, monkeypatch) -> None:
     import fcntl
 
