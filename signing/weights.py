@@ -21,6 +21,7 @@ import mmap
 import os
 import sys
 import threading
+import time
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
@@ -84,6 +85,7 @@ class VerifiedWeights:
 
     Attributes:
         size: Bytes of the weights.
+        seconds: Processor time of reading and hashing so far; it passes beside whoever consumes the bytes.
     """
 
     def __init__(self, descriptor: int, signed: SignedWeights, reading: Reading, meter: Meter) -> None:
@@ -92,6 +94,7 @@ class VerifiedWeights:
         self._signed = signed
         self._meter = meter
         self.size = signed.size
+        self.seconds = 0.0
         try:
             self._memory = _anonymous_memory(signed.size, reserve=reading == "whole")
         except SealError:
@@ -202,7 +205,7 @@ class VerifiedWeights:
 
     def _check(self, index: int) -> None:
         """Decides on one chunk, on a worker; what goes wrong is every later call's answer."""
-        keep = not self._finished
+        keep, began = not self._finished, time.thread_time()
         try:
             self._read(index, keep=keep)
         except OSError as error:
@@ -211,6 +214,7 @@ class VerifiedWeights:
             self._refuse(error)
             raise
         with self._lock:
+            self.seconds += time.thread_time() - began
             self._states[index] = _KEPT if keep else _DROPPED
             del self._pending[index]
 

@@ -177,6 +177,7 @@ def _facts(host: Host, opened: Opened, figures: dict[str, Figure], repeats: int)
     for name, figure in figures.items():
         facts |= {f"{name}_tok_s": round(figure.median, 2), f"{name}_spread": round(figure.spread, 4)}
     facts |= {"verify_s": round(opened.verify_s, 4), "load_s": round(opened.load_s, 4)}
+    facts["open_s"] = round(opened.open_s, 4)
     facts |= {"first_token_s": round(opened.first_token_s, 4)}
     facts["peak_rss_bytes"] = peak_rss_bytes()
     facts["memory_bytes"] = dict(opened.report.memory_bytes)
@@ -208,5 +209,6 @@ def _print_table(facts: dict[str, Any]) -> None:
     console = Console(highlight=False, markup=False)
     console.print(f"{facts['model']} on {facts['backend']}, {facts['threads']} threads", soft_wrap=True)
     console.print(table)
-    times = f"verify and load {facts['verify_s'] + facts['load_s']:.2f} s, first token {facts['first_token_s']:.3f} s"
+    opening = f"verify ({facts['verify_s']:.2f} s) and load {facts['open_s']:.2f} s"
+    times = f"{opening}, first token {facts['first_token_s']:.3f} s"
     console.print(f"{times}, peak memory {facts['peak_rss_bytes'] / 2**20:,.0f} MiB", soft_wrap=True)

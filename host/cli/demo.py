@@ -185,7 +185,7 @@ def _print_trust(host: Host, opened: Opened) -> None:
 def _print_times(opened: Opened, asking: Asking, total_s: float) -> None:
     size = sum(entry.size for entry in opened.bundle.manifest.files) / 1e6
     say(
-        f"verified and loaded {size:.0f} MB in {opened.verify_s + opened.load_s:.2f} s, "
+        f"verified {size:.0f} MB ({opened.verify_s:.2f} s) and loaded them in {opened.open_s:.2f} s, "
         f"first token after {asking.first_token_s:.2f} s, then {asking.tokens_per_s:.0f} tokens/s; "
         f"{total_s:.1f} s in all"
     )

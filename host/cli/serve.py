@@ -232,5 +232,7 @@ def _url(host: str, listener: socket.socket) -> str:
 
 def _loaded_line(one: Opened) -> str:
     signers = ", ".join(signer[:16] for signer in one.bundle.signers)
-    times = f"verified and loaded in {one.verify_s + one.load_s:.2f} s, first token in {one.first_token_s:.2f} s"
+    times = (
+        f"verified ({one.verify_s:.2f} s) and loaded in {one.open_s:.2f} s, first token in {one.first_token_s:.2f} s"
+    )
     return f"{one.served.name}: sha256 {one.served.digest}, signed by {signers}; {times}"

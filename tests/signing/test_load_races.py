@@ -207,7 +207,7 @@ class PretendHost:
     def close(self): pass
     def open(self, bundle, **k):
         served = SimpleNamespace(name=bundle.manifest.name, digest=bundle.digest)
-        return SimpleNamespace(bundle=bundle, served=served, verify_s=0.0, load_s=0.0, first_token_s=0.0)
+        return SimpleNamespace(bundle=bundle, served=served, verify_s=0.0, load_s=0.0, open_s=0.0, first_token_s=0.0)
 
 sealhost.host.app.Host = PretendHost
 PretendHost.open = die_after("load", PretendHost.open)

@@ -126,7 +126,7 @@ class PretendHost:
         if self.fails:
             raise SealError(Code.GGUF, "model.gguf", "expected GGUF, got other bytes", "fetch it again")
         served = SimpleNamespace(name=manifest.name, digest=bundle.digest)
-        return SimpleNamespace(bundle=bundle, served=served, verify_s=0.0, load_s=0.0, first_token_s=0.0)
+        return SimpleNamespace(bundle=bundle, served=served, verify_s=0.0, load_s=0.0, open_s=0.0, first_token_s=0.0)
 
 
 @pytest.fixture
