@@ -86,7 +86,7 @@ class Opened:
 
     @property
     def verify_s(self) -> float:
-        """Seconds of verifying: signatures and small files, and the threads' time of hashing weights during the load."""
+        """Seconds of verifying: signatures, small files, and the threads' time of hashing weights during the load."""
         weights = self.bundle.weights
         return self.bundle.report.seconds + (0.0 if weights is None else weights.seconds)
 
