@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ from sealhost.sandbox.compiler import CompileError
 HERE = Path(__file__).parent
 VOCABULARY_SIZE = 260
 BOS, EOS, UNKNOWN, UNUSED = 256, 257, 258, 259
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the tests' own modules lie beside them
 
 SAMPLER_LAYOUT = {
     "size": 88, "minor": 0, "max_rows": 1, "vocab_capacity": 512, "logits": 4096, "logits_stride": 4096,
