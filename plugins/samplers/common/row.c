@@ -5,7 +5,8 @@
 #include "exponential.h"
 
 #define LANES 4u
-#define UNROLL 16u /* logits a turn: each turn of a loop pays an epoch check and spills around it */
+#define UNROLL 16u  /* logits a turn: each turn of a loop pays an epoch check and spills around it */
+#define STRETCH 64u /* the same where a turn does next to nothing with each */
 
 /* Larger lane by lane; a NaN in `next` loses. */
 static v128_t larger(v128_t best, v128_t next) {
@@ -23,9 +24,9 @@ static float logits_max(const float *logits, uint32_t count) {
     for (int i = 0; i < 4; i++)
         best[i] = wasm_f32x4_splat((float)MINUS_INFINITY);
     uint32_t at = 0;
-    for (; at + UNROLL <= count; at += UNROLL)
-        for (int i = 0; i < 4; i++)
-            best[i] = larger(best[i], wasm_v128_load(logits + at + 4 * i));
+    for (; at + STRETCH <= count; at += STRETCH)
+        for (uint32_t i = 0; i < STRETCH; i += LANES)
+            best[i / LANES % 4] = larger(best[i / LANES % 4], wasm_v128_load(logits + at + i));
     float max = largest_lane(larger(larger(best[0], best[1]), larger(best[2], best[3])));
     for (; at < count; at++)
         if (logits[at] > max)
@@ -41,10 +42,10 @@ double row_max(const struct row *row) {
     return max;
 }
 
-/* Whether any of UNROLL logits is at least `least`. */
-static int any_at_least(const float *logits, v128_t least) {
+/* Whether any of `count` logits, a multiple of LANES known when this is compiled, is at least `least`. */
+static inline int any_at_least(const float *logits, v128_t least, uint32_t count) {
     v128_t any = wasm_i32x4_splat(0);
-    for (uint32_t i = 0; i < UNROLL; i += LANES)
+    for (uint32_t i = 0; i < count; i += LANES)
         any = wasm_v128_or(any, wasm_f32x4_ge(wasm_v128_load(logits + i), least));
     return wasm_v128_any_true(any);
 }
@@ -53,8 +54,8 @@ static int any_at_least(const float *logits, v128_t least) {
 static uint32_t logits_first(const float *logits, uint32_t count, float max) {
     v128_t wanted = wasm_f32x4_splat(max);
     uint32_t at = 0;
-    while (at + UNROLL <= count && !any_at_least(logits + at, wanted))
-        at += UNROLL;
+    while (at + STRETCH <= count && !any_at_least(logits + at, wanted, STRETCH))
+        at += STRETCH;
     while (at < count && !(logits[at] >= max))
         at++;
     return at < count ? at : NO_TOKEN;
@@ -85,7 +86,7 @@ uint32_t row_gather(const struct row *row, float least, struct candidate *out) {
     uint32_t found = 0, at = 0;
     while (at < row->count) {
         uint32_t stop = row->count - at < UNROLL ? row->count : at + UNROLL;
-        if (stop - at == UNROLL && !any_at_least(logits + at, threshold)) {
+        if (stop - at == UNROLL && !any_at_least(logits + at, threshold, UNROLL)) {
             at = stop;
             continue;
         }
