@@ -24,9 +24,11 @@ static float logits_max(const float *logits, uint32_t count) {
     for (int i = 0; i < 4; i++)
         best[i] = wasm_f32x4_splat((float)MINUS_INFINITY);
     uint32_t at = 0;
-    for (; at + STRETCH <= count; at += STRETCH)
+    for (; at + STRETCH <= count; at += STRETCH) {
+#pragma clang loop unroll(full)
         for (uint32_t i = 0; i < STRETCH; i += LANES)
             best[i / LANES % 4] = larger(best[i / LANES % 4], wasm_v128_load(logits + at + i));
+    }
     float max = largest_lane(larger(larger(best[0], best[1]), larger(best[2], best[3])));
     for (; at < count; at++)
         if (logits[at] > max)
@@ -45,6 +47,7 @@ double row_max(const struct row *row) {
 /* Whether any of `count` logits, a multiple of LANES known when this is compiled, is at least `least`. */
 static inline int any_at_least(const float *logits, v128_t least, uint32_t count) {
     v128_t any = wasm_i32x4_splat(0);
+#pragma clang loop unroll(full)
     for (uint32_t i = 0; i < count; i += LANES)
         any = wasm_v128_or(any, wasm_f32x4_ge(wasm_v128_load(logits + i), least));
     return wasm_v128_any_true(any);
