@@ -1,6 +1,6 @@
 """What the sandbox costs a served token: the same engine with guests and with native host code, in one run.
 
-    python tests/bench/serving.py [MODEL.gguf] [--threads 2] [--rounds 11] [--tokens 128] [--json OUT]
+    python tests/bench/serving.py [MODEL.gguf] [--threads 2] [--rounds 21] [--tokens 128] [--json OUT]
 
 One process, one loaded model, two engines over it that take turns: one with the bundle's own tokenizer and sampler in
 their sandboxes, one with native twins of both (native_twins.py). A round serves each workload on both sides, in an order
@@ -175,7 +175,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?", type=Path, help="default: the demo model")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--tokens", type=int, default=128, help="ids of each answer, as in other tools")
     parser.add_argument("--json", type=Path, help="also write every figure to this file")
     options = parser.parse_args()
