@@ -15,8 +15,6 @@ Example:
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +25,7 @@ from .schema import UNSUPPORTED_PARAMETER, Message, read
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .control_text import ControlTexts
     from .served import ServedModel
     from .template import Piece, Rendering
 
@@ -147,11 +146,10 @@ def _content(content: str | list[dict[str, Any]] | None, path: str) -> str:
 
 
 def _encode(model: ServedModel, rendering: Rendering, messages: Sequence[dict[str, str]]) -> list[int]:
-    control = _control_pattern(model.control_texts)
-    if rendering.pieces is None and _any_spells(control, messages):
+    if rendering.pieces is None and model.control.any_rewritten(_joined(messages)):
         problem = "expected none with the text of a control token, which this model's template could not keep apart"
         raise RequestError(problem, "leave such text out", param="messages")
-    if rendering.pieces is None or not _forged(control, rendering.pieces, rendering.text):
+    if rendering.pieces is None or not _forged(model.control, rendering.pieces, rendering.text):
         return model.tokenizer.encode(rendering.text, add_special=False, parse_special=True)
     ids: list[int] = []
     for piece in rendering.pieces:
@@ -159,27 +157,17 @@ def _encode(model: ServedModel, rendering: Rendering, messages: Sequence[dict[st
     return ids
 
 
-def _any_spells(control: re.Pattern[str] | None, messages: Sequence[dict[str, str]]) -> bool:
-    # joined as a template might join them, and without blanks, in any case of letters: rewriting can do all that
-    texts = "".join("".join(value.split()) for message in messages for key, value in message.items() if key != "role")
-    return control is not None and re.search(control.pattern, texts, re.IGNORECASE) is not None
+def _joined(messages: Sequence[dict[str, str]]) -> str:
+    """A client's texts as a template might join them."""
+    return "".join(value for message in messages for key, value in message.items() if key != "role")
 
 
-def _forged(control: re.Pattern[str] | None, pieces: Sequence[Piece], text: str) -> bool:
+def _forged(control: ControlTexts, pieces: Sequence[Piece], text: str) -> bool:
     """Whether the text of any control token touches what a client wrote."""
-    if control is None:
-        return False
     ours = bytearray()  # one flag a letter: 1 where a client wrote it
     for piece in pieces:
         ours += (b"\1" if piece.from_message else b"\0") * len(piece.text)
-    return any(1 in ours[found.start(1) : found.end(1)] for found in control.finditer(text))
-
-
-@lru_cache(maxsize=64)
-def _control_pattern(texts: tuple[str, ...]) -> re.Pattern[str] | None:
-    # a lookahead finds overlapping ones, too; the longest first, so that no part of one is missed
-    ordered = sorted(filter(None, texts), key=len, reverse=True)
-    return re.compile("(?=(" + "|".join(map(re.escape, ordered)) + "))") if ordered else None
+    return any(ours.find(1, start, stop) >= 0 for start, stop in control.spans(text))
 
 
 def _listed(prompt: str | list[Any]) -> list[str | list[int]]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .control_text import ControlTexts
 from .refusal import http_refusal
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class ServedModel:
         samplers: Its sampler plugins by name, the default first.
         engine: Where its requests run.
         longest_token_bytes: Most bytes that one id stands for, at least 1.
+        control: Finds `control_texts` in a prompt.
     """
 
     name: str
@@ -108,9 +110,11 @@ class ServedModel:
     samplers: Mapping[str, Sampler]
     engine: EnginePort
     longest_token_bytes: int = field(init=False)
+    control: ControlTexts = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "longest_token_bytes", max(map(len, self.token_bytes), default=0) or 1)
+        object.__setattr__(self, "control", ControlTexts(self.control_texts))
 
     @property
     def vocab_size(self) -> int:

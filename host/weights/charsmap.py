@@ -31,6 +31,9 @@ MAX_BYTES = 4 << 20
 MAX_RUN = 64
 """Longest run of characters that is replaced as one; NFKC's longest has four."""
 
+MAX_REPLACEMENT_BYTES = 64
+"""Longest replacement, so that a text grows by no more than that; NFKC's longest has 33. A longer one is none."""
+
 REMEMBERED = 1 << 16
 """Steps of the trie that are kept ready: more than a language has."""
 
@@ -117,7 +120,7 @@ class Charsmap:
 
     def _value(self, leaf: int) -> str | None:
         offset = self._units[leaf] & _VALUE if leaf < len(self._units) else len(self._texts)
-        end = self._texts.find(b"\0", offset) if offset < len(self._texts) else -1
+        end = self._texts.find(b"\0", offset, offset + MAX_REPLACEMENT_BYTES + 1)
         return self._texts[offset:end].decode("utf-8", "replace") if end >= 0 else None
 
     def _ascii_table(self) -> dict[int, str] | None:

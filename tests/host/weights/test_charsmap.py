@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 from sealhost.host.errors import WeightsError
-from sealhost.host.weights.charsmap import Charsmap
+from sealhost.host.weights.charsmap import MAX_REPLACEMENT_BYTES, Charsmap
 
 RULES = {"\t": " ", "A": "a", "\uff21": "A", "é": "e\u0301", "e\u0301": "é", "ﬁ": "fi", "가": "가", "\u00ad": ""}
 
@@ -62,6 +62,12 @@ def test_a_spoiled_blob_replaces_something_else_or_nothing_and_never_fails(blob_
         for _ in range(chance.randrange(1, 30)):
             blob[chance.randrange(4, len(blob))] = chance.randrange(256)
         assert isinstance(Charsmap(bytes(blob)).normalize(text), str)
+
+
+def test_a_replacement_that_would_blow_up_a_text_is_none(blob_of):
+    longest = "x" * MAX_REPLACEMENT_BYTES
+    charsmap = Charsmap(blob_of({"字": longest, "é": longest + "x", "ab": "y" * (3 << 20)}))
+    assert charsmap.normalize("字éab") == longest + "éab"
 
 
 def test_replacements_without_an_end_or_outside_are_none(blob_of):
