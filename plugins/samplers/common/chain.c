@@ -62,12 +62,12 @@ int32_t chain_check(const struct sealhost_row *row) {
     return SEALHOST_OK;
 }
 
-uint32_t chain_token(const struct row *row, const struct sealhost_row *parameters, double max) {
+uint32_t chain_token(const struct row *row, const struct sealhost_row *parameters, struct candidate best) {
     if (parameters->temperature == 0)
-        return row_first(row, max);
+        return best.id;
     int top_k_off = parameters->top_k <= 0 || (uint32_t)parameters->top_k >= parameters->vocab_size;
     struct chain chain = {
-        .scale = {max, 1.0 / parameters->temperature},
+        .scale = {best.logit, 1.0 / parameters->temperature},
         .top_k = top_k_off ? UINT32_MAX : (uint32_t)parameters->top_k,
         .top_p = parameters->top_p,
         .min_p = parameters->min_p,

@@ -22,8 +22,8 @@ struct chain {
 /* Whether temperature, top_p, min_p and repetition_penalty are in their ranges: SEALHOST_OK, or an error with its text. */
 int32_t chain_check(const struct sealhost_row *parameters);
 
-/* One token by what the request asks for, temperature 0 included; `max` is the row's maximum and above -inf. */
-uint32_t chain_token(const struct row *row, const struct sealhost_row *parameters, double max);
+/* One token by what the request asks for, temperature 0 included; `best` is the row's, and above -inf. */
+uint32_t chain_token(const struct row *row, const struct sealhost_row *parameters, struct candidate best);
 
 /* Draws one token; scale.max is the row's maximum and above -inf. */
 uint32_t chain_draw(const struct row *row, const struct chain *chain);

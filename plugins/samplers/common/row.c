@@ -5,8 +5,9 @@
 #include "exponential.h"
 
 #define LANES 4u
-#define UNROLL 16u  /* logits a turn: each turn of a loop pays an epoch check and spills around it */
-#define STRETCH 64u /* the same where a turn does next to nothing with each */
+#define UNROLL 16u /* logits a turn: each turn of a loop pays an epoch check and spills around it */
+#define BLOCK 512u /* the same where each is only compared */
+#define GROUP 8u   /* vectors that are loaded before they are compared */
 
 /* Larger lane by lane; a NaN in `next` loses. */
 static v128_t larger(v128_t best, v128_t next) {
@@ -19,58 +20,87 @@ static float largest_lane(v128_t lanes) {
     return wasm_f32x4_extract_lane(lanes, 0);
 }
 
-static float logits_max(const float *logits, uint32_t count) {
-    v128_t best[4];
-    for (int i = 0; i < 4; i++)
-        best[i] = wasm_f32x4_splat((float)MINUS_INFINITY);
-    uint32_t at = 0;
-    for (; at + STRETCH <= count; at += STRETCH) {
+struct block {
+    v128_t vectors[BLOCK / LANES];
+};
+
+static inline const struct block *block_of(const float *logits) {
+    __asm__("" : "+r"(logits)); /* else LLVM's strength reduction makes an addition of every load's offset */
+    return (const struct block *)(const void *)logits;
+}
+
+/* Where the maxima of groups go: Cranelift does what has no effect only where it is needed, and would load all of a block
+ * before comparing any, through the stack. Nobody reads it. */
+static volatile v128_t forced;
+
+/* The largest of a block, in one of four lanes. */
+static inline v128_t block_max(const struct block *block) {
+    v128_t nothing = wasm_f32x4_splat((float)MINUS_INFINITY), best = nothing;
 #pragma clang loop unroll(full)
-        for (uint32_t i = 0; i < STRETCH; i += LANES)
-            best[i / LANES % 4] = larger(best[i / LANES % 4], wasm_v128_load(logits + at + i));
+    for (uint32_t group = 0; group < BLOCK / LANES; group += GROUP) {
+        v128_t even = best, odd = nothing;
+#pragma clang loop unroll(full)
+        for (uint32_t i = group; i < group + GROUP; i += 2) {
+            even = larger(even, block->vectors[i]);
+            odd = larger(odd, block->vectors[i + 1]);
+        }
+        forced = best = larger(even, odd);
     }
-    float max = largest_lane(larger(larger(best[0], best[1]), larger(best[2], best[3])));
-    for (; at < count; at++)
-        if (logits[at] > max)
-            max = logits[at];
-    return max;
+    return best;
 }
 
-double row_max(const struct row *row) {
-    double max = logits_max(row->logits, row->count);
-    for (uint32_t i = 0; i < row->adjusted_count; i++)
-        if (row->adjusted[i].value > max)
-            max = row->adjusted[i].value;
-    return max;
-}
-
-/* Whether any of `count` logits, a multiple of LANES known when this is compiled, is at least `least`. */
-static inline int any_at_least(const float *logits, v128_t least, uint32_t count) {
-    v128_t any = wasm_i32x4_splat(0);
+/* Whether any of a group is at least `least`. */
+static inline int any_at_least(const v128_t *group, v128_t least) {
+    v128_t any = wasm_f32x4_ge(group[0], least);
 #pragma clang loop unroll(full)
-    for (uint32_t i = 0; i < count; i += LANES)
-        any = wasm_v128_or(any, wasm_f32x4_ge(wasm_v128_load(logits + i), least));
+    for (uint32_t i = 1; i < GROUP; i++)
+        any = wasm_v128_or(any, wasm_f32x4_ge(group[i], least));
     return wasm_v128_any_true(any);
 }
 
-/* The lowest index of the row's maximum; NO_TOKEN when only adjusted logits reach it. */
-static uint32_t logits_first(const float *logits, uint32_t count, float max) {
-    v128_t wanted = wasm_f32x4_splat(max);
-    uint32_t at = 0;
-    while (at + STRETCH <= count && !any_at_least(logits + at, wanted, STRETCH))
-        at += STRETCH;
-    while (at < count && !(logits[at] >= max))
+/* The lowest index from `at`, a multiple of 4, on whose logit is at least `least`; `count` when there is none. */
+static uint32_t first_at_least(const float *logits, uint32_t at, uint32_t count, float least) {
+    v128_t wanted = wasm_f32x4_splat(least);
+    while (count - at >= GROUP * LANES && !any_at_least((const v128_t *)(const void *)(logits + at), wanted))
+        at += GROUP * LANES;
+    while (at < count && !(logits[at] >= least))
         at++;
-    return at < count ? at : NO_TOKEN;
+    return at;
 }
 
-uint32_t row_first(const struct row *row, double value) {
-    float rounded = (float)value;
-    uint32_t first = rounded == value ? logits_first(row->logits, row->count, rounded) : NO_TOKEN;
-    for (uint32_t i = 0; i < row->adjusted_count; i++)
-        if (row->adjusted[i].value == value && row->adjusted[i].id < first)
-            first = row->adjusted[i].id;
-    return first;
+static uint32_t least_lane(v128_t lanes) {
+    lanes = wasm_u32x4_min(lanes, wasm_i32x4_shuffle(lanes, lanes, 2, 3, 0, 1));
+    lanes = wasm_u32x4_min(lanes, wasm_i32x4_shuffle(lanes, lanes, 1, 0, 3, 2));
+    return (uint32_t)wasm_i32x4_extract_lane(lanes, 0);
+}
+
+/* One pass, and a look at one block: each lane knows the first block that holds its maximum. */
+static struct candidate logits_best(const float *logits, uint32_t count) {
+    v128_t best = wasm_f32x4_splat((float)MINUS_INFINITY), first = wasm_i32x4_splat(0);
+    uint32_t at = 0;
+    for (; count - at >= BLOCK; at += BLOCK) {
+        v128_t next = block_max(block_of(logits + at));
+        first = wasm_v128_bitselect(wasm_i32x4_splat((int32_t)at), first, wasm_f32x4_gt(next, best));
+        best = larger(best, next);
+    }
+    float max = largest_lane(best);
+    uint32_t block = least_lane(wasm_v128_or(first, wasm_f32x4_lt(best, wasm_f32x4_splat(max))));
+    for (uint32_t tail = at; tail < count; tail++)
+        if (logits[tail] > max) {
+            max = logits[tail];
+            block = at; /* of at most BLOCK - 1 */
+        }
+    return (struct candidate){max, first_at_least(logits, block, count, max)};
+}
+
+struct candidate row_best(const struct row *row) {
+    struct candidate best = logits_best(row->logits, row->count);
+    for (uint32_t i = 0; i < row->adjusted_count; i++) {
+        const struct adjusted *one = &row->adjusted[i];
+        if (one->value > best.logit || (one->value == best.logit && one->id < best.id))
+            best = (struct candidate){one->value, one->id};
+    }
+    return best;
 }
 
 static uint32_t gather_adjusted(const struct row *row, float least, struct candidate *out, uint32_t found) {
@@ -82,21 +112,26 @@ static uint32_t gather_adjusted(const struct row *row, float least, struct candi
     return found;
 }
 
+static __attribute__((noinline)) uint32_t gather_some(
+    const float *logits, uint32_t at, uint32_t count, float smallest, struct candidate *out, uint32_t found) {
+    for (uint32_t stop = at + count; at < stop; at++)
+        if (logits[at] >= smallest)
+            out[found++] = (struct candidate){logits[at], at};
+    return found;
+}
+
 uint32_t row_gather(const struct row *row, float least, struct candidate *out) {
     float smallest = least > (float)MINUS_INFINITY ? least : -__FLT_MAX__;
     v128_t threshold = wasm_f32x4_splat(smallest);
-    const float *logits = row->logits;
     uint32_t found = 0, at = 0;
-    while (at < row->count) {
-        uint32_t stop = row->count - at < UNROLL ? row->count : at + UNROLL;
-        if (stop - at == UNROLL && !any_at_least(logits + at, threshold, UNROLL)) {
-            at = stop;
-            continue;
-        }
-        for (; at < stop; at++)
-            if (logits[at] >= smallest)
-                out[found++] = (struct candidate){logits[at], at};
+    for (; row->count - at >= BLOCK; at += BLOCK) {
+        const struct block *block = block_of(row->logits + at);
+#pragma clang loop unroll(full)
+        for (uint32_t group = 0; group < BLOCK / LANES; group += GROUP)
+            if (any_at_least(block->vectors + group, threshold))
+                found = gather_some(row->logits, at + group * LANES, GROUP * LANES, smallest, out, found);
     }
+    found = gather_some(row->logits, at, row->count - at, smallest, out, found);
     return gather_adjusted(row, least, out, found);
 }
 

@@ -34,11 +34,9 @@ struct candidate {
     uint32_t id;
 };
 
-/* The largest logit; -inf when there is no number. Reads 4 bytes a logit. */
-double row_max(const struct row *row);
-
-/* The lowest id whose logit is `value`. */
-uint32_t row_first(const struct row *row, double value);
+/* The largest logit and the lowest id that has it; a logit of -inf, and any id, when there is no number. Reads 4 bytes a
+ * logit, once. */
+struct candidate row_best(const struct row *row);
 
 /* Candidates with a logit >= least (-inf: all above it), by ascending id but for the adjusted ones, which come last.
  * `out` has room for `count` of the row. Returns their number. */

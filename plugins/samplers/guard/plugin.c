@@ -148,10 +148,10 @@ static uint32_t go_back(struct slot *slot, uint32_t before) {
 
 static int32_t draw(struct row *chain_row, struct slot *slot, uint32_t state) {
     for (uint32_t draws = 1;; draws++) {
-        double max = row_max(chain_row);
-        if (max == MINUS_INFINITY)
+        struct candidate best = row_best(chain_row);
+        if (best.logit == MINUS_INFINITY)
             return fail(SEALHOST_ERROR_EMPTY, "step: no token can be drawn: all are masked, or complete a banned text");
-        uint32_t token = chain_token(chain_row, row, max);
+        uint32_t token = chain_token(chain_row, row, best);
         struct match found = read_id(state, token);
         if (!found.length)
             return answer(SEALHOST_TOKEN, token);

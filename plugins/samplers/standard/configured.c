@@ -106,19 +106,19 @@ static void apply(struct pool *pool, uint8_t stage, const struct request *reques
 }
 
 /* Temperature 0: the likeliest after the penalties, whatever else is asked for. */
-static uint32_t greedy(struct row *row, const struct request *request, const struct settings *settings) {
+static void penalise_for_greedy(struct row *row, const struct request *request, const struct settings *settings) {
     for (uint32_t i = 0; i < settings->order_count; i++) {
         struct penalties penalties = {request->parameters, settings, settings->order[i] == STAGE_DRY};
         if (settings->order[i] <= STAGE_DRY)
             penalise_row(row, &penalties, 1);
     }
-    return row_first(row, row_max(row));
 }
 
 static uint32_t draw(
-    struct row *row, const struct request *request, const struct settings *settings, struct mirostat *state) {
+    struct row *row, double max, const struct request *request, const struct settings *settings,
+    struct mirostat *state) {
     struct pool pool;
-    pool_begin(&pool, row);
+    pool_begin(&pool, row, max);
     for (uint32_t i = 0; i < settings->order_count; i++)
         apply(&pool, settings->order[i], request, settings);
     double u = uniform(request->parameters->random[0]);
@@ -138,9 +138,12 @@ int32_t configured_draw(
     int32_t status = dry_find(row, request, settings);
     if (status)
         return status;
-    if (row_max(row) == MINUS_INFINITY)
+    int is_greedy = request->parameters->temperature == 0;
+    if (is_greedy)
+        penalise_for_greedy(row, request, settings);
+    struct candidate best = row_best(row);
+    if (best.logit == MINUS_INFINITY)
         return fail(SEALHOST_ERROR_EMPTY, "step: every logit is -inf or not a number: no token can be drawn");
-    *token = request->parameters->temperature == 0 ? greedy(row, request, settings)
-                                                   : draw(row, request, settings, state);
+    *token = is_greedy ? best.id : draw(row, best.logit, request, settings, state);
     return SEALHOST_OK;
 }

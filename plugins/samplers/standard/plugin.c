@@ -76,10 +76,10 @@ static int32_t check(const struct sealhost_row *row) {
 
 /* Clause 2.7's chain; the row is adjusted. */
 static int32_t draw_standard(struct row *row, const struct sealhost_row *parameters, uint32_t *token) {
-    double max = row_max(row);
-    if (max == MINUS_INFINITY)
+    struct candidate best = row_best(row);
+    if (best.logit == MINUS_INFINITY)
         return fail(SEALHOST_ERROR_EMPTY, "step: every logit is -inf or not a number: no token can be drawn");
-    *token = chain_token(row, parameters, max);
+    *token = chain_token(row, parameters, best);
     return SEALHOST_OK;
 }
 

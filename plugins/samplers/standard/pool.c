@@ -39,8 +39,8 @@ static void close_near(struct pool *pool, double least) {
     close_at(pool, (float)(least - magnitude * 1e-6 - 1e-30));
 }
 
-void pool_begin(struct pool *pool, struct row *row) {
-    *pool = (struct pool){.row = row, .open = 1, .floor = MINUS_INFINITY, .max = row_max(row), .beta = 1};
+void pool_begin(struct pool *pool, struct row *row, double max) {
+    *pool = (struct pool){.row = row, .open = 1, .floor = MINUS_INFINITY, .max = max, .beta = 1};
     if (pool->max < __builtin_inf())
         return;
     close_at(pool, __builtin_inff());
@@ -67,7 +67,7 @@ void pool_settle(struct pool *pool) {
 
 void pool_refresh(struct pool *pool) {
     if (pool->open)
-        pool->max = row_max(pool->row);
+        pool->max = row_best(pool->row).logit;
     else
         sort_kept(pool);
 }
@@ -197,7 +197,7 @@ static void xtc_open(struct pool *pool, double threshold) {
     pool->open = 1;
     for (uint32_t i = 0; i + 1 < above; i++)
         adjust_entry(pool->row, kept[i].id)->value = MINUS_INFINITY;
-    pool->max = row_max(pool->row);
+    pool->max = row_best(pool->row).logit;
 }
 
 void pool_xtc(struct pool *pool, double threshold) {

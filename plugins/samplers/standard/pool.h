@@ -24,8 +24,8 @@ struct pool {
     double beta;  /* what logits are multiplied with: 1 / temperature, once that stage has been */
 };
 
-/* The row's maximum is above -inf. If it is +inf, those at +inf are all there is, and equal. */
-void pool_begin(struct pool *pool, struct row *row);
+/* `max` is the row's maximum and above -inf. If it is +inf, those at +inf are all there is, and equal. */
+void pool_begin(struct pool *pool, struct row *row, double max);
 
 /* Around a penalty stage, which changes values: of the row's entries if the pool is open then, or of the closed list. */
 void pool_settle(struct pool *pool);
