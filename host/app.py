@@ -29,6 +29,7 @@ from .engine.loop import Engine
 from .engine.request import GenerationRequest, TokenEvent
 from .errors import InternalError, UsageError
 from .serving.direct import answer
+from .serving.renderer import Renderer
 from .serving.served import ServedModel
 from .serving.template import ChatTemplate
 from .weights.loader import load
@@ -151,13 +152,14 @@ class Host:
         began = time.perf_counter()
         shelf = _Shelf(self._sandbox)
         with ExitStack() as stack:
+            renderer = _renderer(bundle.template, stack)  # it parses while the weights are loaded
             loaded = load(bundle, shelf, self.backend, self.config, progress=progress)
             stack.callback(loaded.close)
             loaded = _with_samplers(loaded, plugins, shelf)
             engine = Engine(loaded, self.config)
             engine.start()
             stack.callback(engine.close)
-            served = _served(loaded, engine)
+            served = _served(loaded, engine, renderer or _renderer(loaded.template, stack))
             ready = time.perf_counter()
             _first_token(served)
             resources = stack.pop_all()
@@ -222,11 +224,21 @@ def _with_samplers(loaded: LoadedModel, bundles: Sequence[VerifiedBundle], shelf
     return dataclasses.replace(loaded, samplers=samplers)
 
 
-def _served(loaded: LoadedModel, engine: Engine) -> ServedModel:
+def _renderer(source: str | None, stack: ExitStack) -> Renderer | None:
+    if source is None:
+        return None
+    renderer = Renderer(source)
+    stack.callback(renderer.close)
+    renderer.start()
+    return renderer
+
+
+def _served(loaded: LoadedModel, engine: Engine, renderer: Renderer | None) -> ServedModel:
     words = loaded.vocabulary
     template = None
-    if loaded.template is not None:
-        template = ChatTemplate(loaded.template, bos=_text(words, words.bos), eos=_text(words, words.eos))
+    if renderer is not None:
+        renderer.check()
+        template = ChatTemplate(renderer, bos=_text(words, words.bos), eos=_text(words, words.eos))
     silent = [token for token, kind in enumerate(words.types.tolist()) if kind in SILENT_TYPES]
     return ServedModel(
         name=loaded.name,

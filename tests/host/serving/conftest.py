@@ -23,6 +23,7 @@ from sealhost.host.engine.request import (
     TokenLogprobs,
 )
 from sealhost.host.serving.app import data_plane
+from sealhost.host.serving.renderer import Renderer
 from sealhost.host.serving.served import Registry, ServedModel
 from sealhost.host.serving.server import Server, bind
 from sealhost.host.serving.service import Service
@@ -229,7 +230,7 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
         visible_bytes=visible,
         control_texts=tuple(SPECIALS),
         stop_ids=frozenset({EOS, IM_END}),
-        template=ChatTemplate(template, bos="<s>", eos="</s>") if template else None,
+        template=ChatTemplate(Renderer(template), bos="<s>", eos="</s>") if template else None,
         engine=engine,
         **fields,
     )

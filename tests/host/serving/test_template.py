@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from sealhost.host.errors import RequestError, TemplateError
 from sealhost.host.serving.prompts import chat_messages, chat_prompt
+from sealhost.host.serving.renderer import Renderer
 from sealhost.host.serving.template import ChatTemplate
 
 IM_START, IM_END = 302, 303
@@ -23,7 +25,8 @@ def user(text: str) -> list[dict[str, str]]:
 
 
 def render(source: str, content: str = "hi") -> str:
-    return ChatTemplate(source, bos="<s>", eos="</s>").render(user(content)).text
+    with closing(Renderer(source)) as renderer:
+        return ChatTemplate(renderer, bos="<s>", eos="</s>").render(user(content)).text
 
 
 RENDERED = {
@@ -71,8 +74,8 @@ def test_a_template_with_a_fault_or_without_end_is_our_error_and_ends(source: st
 
 @pytest.mark.parametrize("source", ["{% if %}", "{{", "{% for x in y %}", "x" * 300_000])
 def test_a_template_that_does_not_parse_is_refused_when_it_is_loaded(source: str) -> None:
-    with pytest.raises(TemplateError):
-        ChatTemplate(source, bos="", eos="")
+    with pytest.raises(TemplateError), closing(Renderer(source)) as renderer:
+        renderer.check()
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,7 @@ def test_no_python_object_can_be_reached(source: str) -> None:
 
 def test_a_long_conversation_does_not_use_up_the_fuel() -> None:
     turns = [{"role": "user", "content": "word " * 25}, {"role": "assistant", "content": "word " * 25}] * 2000
-    text = ChatTemplate(CHATML, bos="", eos="").render(turns).text
+    text = ChatTemplate(Renderer(CHATML), bos="", eos="").render(turns).text
     assert text.count("<|im_end|>") == len(turns)
 
 
