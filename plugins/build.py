@@ -1,6 +1,7 @@
 """Rebuilds the reference guests from source with the pinned compiler.
 
     python plugins/build.py              # writes plugins/*/*/plugin.wasm
+    python plugins/build.py bpe spm      # these alone
     python plugins/build.py --out DIR    # writes DIR/<role folder>/<name>/plugin.wasm, touches nothing else
 
 The bytes depend on the sources and the pinned `ziglang` alone: not on the folder, the user or the machine
@@ -60,6 +61,11 @@ class Guest:
     shared: str = ""
 
     @property
+    def name(self) -> str:
+        """The last part of its folder, unique among all."""
+        return self.folder.rsplit("/", 1)[1]
+
+    @property
     def folders(self) -> list[str]:
         """Where sources and headers lie, relative to plugins/."""
         return [self.folder, self.shared] if self.shared else [self.folder]
@@ -102,12 +108,18 @@ def build(guest: Guest, out: Path) -> Path:
 
 
 def main() -> None:
-    """Builds every reference guest."""
+    """Builds the reference guests that are named, or all of them."""
     parser = argparse.ArgumentParser(description="rebuild the reference guests")
+    names = [guest.name for guest in GUESTS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)} (default: all)")
     parser.add_argument("--out", type=Path, default=PLUGINS, help="where the modules go (default: beside the sources)")
-    out = parser.parse_args().out
+    arguments = parser.parse_args()
+    if unknown := sorted(set(arguments.names) - set(names)):
+        parser.error(f"expected names among {', '.join(names)}, got {', '.join(unknown)}")
     for guest in GUESTS:
-        target = build(guest, out)
+        if arguments.names and guest.name not in arguments.names:
+            continue
+        target = build(guest, arguments.out)
         sys.stdout.write(f"{guest.folder}: {target.stat().st_size} bytes\n")
 
 

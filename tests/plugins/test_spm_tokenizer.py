@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import struct
 
 import pytest
 import wasmtime
@@ -71,6 +72,14 @@ def test_a_score_of_minus_zero_is_zero_and_positive_ones_come_before(load_spm):
     guest, ids = load_spm(columns(pieces, bits=0)), Reference(pieces).ids
     assert guest.encode("abc") == [ids["ab"], ids["c"]]
     assert guest.encode("bca") == [ids["b"], ids["ca"]]
+
+
+def test_a_score_that_is_no_number_merges_last(load_spm):
+    (bad,) = struct.unpack("<f", b"\xff" * 4)
+    pieces = {"a": 0, "b": 0, "c": 0, "ab": bad, "bc": -1e30}
+    guest, ids = load_spm(columns(pieces, bits=0)), Reference(pieces).ids
+    assert guest.encode("abc") == [ids["a"], ids["bc"]]
+    assert guest.encode("ab") == [ids["ab"]]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -206,15 +215,14 @@ def test_no_text_of_one_call_shows_in_the_next(load_spm):
 
 
 @pytest.mark.parametrize("unit", ["a", "-", "_", "字", " ", "\n", "a b ", "hello ", "<|im_"])
-def test_cost_grows_about_linearly_with_the_text(load_spm, unit):
+def test_cost_grows_linearly_with_the_text(load_spm, unit):
     # R06 and R08; fuel counts instructions: the same on every machine, however busy
     guest = load_spm(columns(PIECES | {"aa": -30.0, "aaaa": -31.0, "--": -32.0, "__": -33.0}))
     costs = []
     for size in (10_000, 20_000, 40_000, 80_000, 400_000):
         guest.encode(unit * (size // len(unit.encode())))
-        costs.append(guest.spent * (0.2 if size == 400_000 else 1))
-    assert all(later < 2.3 * earlier for earlier, later in itertools.pairwise(costs[:-1])), costs
-    assert costs[-1] < 1.5 * costs[-2]
+        costs.append(guest.spent * (0.4 if size == 400_000 else 1))
+    assert all(later < 2.1 * earlier for earlier, later in itertools.pairwise(costs)), costs
 
 
 def test_a_large_vocabulary_and_a_long_piece_fit(load_spm):

@@ -1,97 +1,44 @@
-/* Byte-pair merging of one piece of text.
- *
- * The best-ranked pair merges first, the leftmost among equals, until no neighbours merge. A heap of
- * (rank, place) makes that O(n log n) for a piece of n bytes: 16 n bytes of symbols and 24 n of queue.
- */
-#include "arena.h"
+/* Byte-pair merging of one piece of text: a symbol's value is its id, and the rank of a pair that of its merge. */
+#include "chain.h"
 #include "guest.h"
-#include "heap.h"
 #include "pairs.h"
 #include "rules.h"
 #include "utf8.h"
 
-#define NOWHERE 0xFFFFFFFFu
-
-struct symbol {
-    uint32_t id;
-    uint32_t previous, next; /* places, NOWHERE at the ends */
-    uint32_t rank;           /* at which this symbol and the next one merge; NO_RANK: never, or merged away */
-};
-
-/* Looks up how the symbol at `place` merges with its next one; returns whether it does. */
-static int rank_pair(struct symbol *symbols, uint32_t place) {
-    struct symbol *symbol = &symbols[place];
-    symbol->rank = symbol->next == NOWHERE ? NO_RANK : pairs_rank(symbol->id, symbols[symbol->next].id);
-    return symbol->rank != NO_RANK;
+static uint32_t join_rank(const struct chain *chain, uint32_t place) {
+    const struct symbol *symbol = &chain->symbols[place];
+    return pairs_rank(symbol->value, chain->symbols[symbol->next].value);
 }
 
-static uint64_t entry_of(const struct symbol *symbols, uint32_t place) {
-    return (uint64_t)symbols[place].rank << 32 | place;
+static uint32_t joined_value(const struct chain *chain, uint32_t place) {
+    return pairs_merged(chain->symbols[place].rank);
 }
 
-static uint32_t append(struct symbol *symbols, uint32_t count, uint32_t id) {
-    if (id == NO_ID)
-        return count;
-    symbols[count] = (struct symbol){id, count ? count - 1 : NOWHERE, count + 1, NO_RANK};
-    return count + 1;
+/* The symbol of one byte; a byte that the vocabulary lacks is left out. */
+static void append_byte(struct chain *chain, uint8_t byte) {
+    if (vocabulary.tokens.byte_ids[byte] != NO_ID)
+        chain_append(chain, vocabulary.tokens.byte_ids[byte]);
 }
 
 /* One symbol for each character that the vocabulary has, else one for each of its bytes that it has. */
-static uint32_t spell_characters(const uint8_t *at, const uint8_t *end, struct symbol *symbols) {
-    uint32_t count = 0;
-    for (uint32_t length; at < end; at += length) {
-        length = utf8_at(at, end).length;
-        uint32_t id = tokens_find(&vocabulary.tokens, at, length);
+static void spell_characters(struct chain *chain) {
+    const uint8_t *end = chain->piece + chain->length;
+    for (const uint8_t *at = chain->piece; at < end;) {
+        uint32_t length = utf8_at(at, end).length, id = tokens_find(&vocabulary.tokens, at, length);
         if (id != NO_ID)
-            count = append(symbols, count, id);
+            chain_append(chain, id);
         for (uint32_t i = 0; id == NO_ID && i < length; i++)
-            count = append(symbols, count, vocabulary.tokens.byte_ids[at[i]]);
+            append_byte(chain, at[i]);
+        at += length;
     }
-    return count;
 }
 
-/* The symbols that merging starts from; returns their number. Bytes that the vocabulary lacks are left out. */
-static uint32_t spell(const uint8_t *bytes, uint32_t length, struct symbol *symbols) {
-    uint32_t count = 0;
+static void spell(struct chain *chain) {
     if (vocabulary.spelling == SPELLS_BLANKS)
-        count = spell_characters(bytes, bytes + length, symbols);
+        spell_characters(chain);
     else
-        for (uint32_t i = 0; i < length; i++)
-            count = append(symbols, count, vocabulary.tokens.byte_ids[bytes[i]]);
-    if (count)
-        symbols[count - 1].next = NOWHERE;
-    return count;
-}
-
-static void merge_at(struct symbol *symbols, struct heap *heap, uint32_t place) {
-    struct symbol *symbol = &symbols[place], *gone = &symbols[symbol->next];
-    symbol->id = pairs_merged(symbol->rank);
-    symbol->next = gone->next;
-    gone->rank = NO_RANK;
-    if (symbol->next != NOWHERE)
-        symbols[symbol->next].previous = place;
-    if (rank_pair(symbols, place))
-        heap_push(heap, entry_of(symbols, place));
-    if (symbol->previous != NOWHERE && rank_pair(symbols, symbol->previous))
-        heap_push(heap, entry_of(symbols, symbol->previous));
-}
-
-static int32_t merge_in(
-    const uint8_t *bytes, uint32_t length, uint32_t *ids, struct symbol *symbols, struct heap *heap) {
-    uint32_t count = spell(bytes, length, symbols);
-    for (uint32_t place = 0; place < count; place++)
-        if (rank_pair(symbols, place))
-            heap_begin(heap, entry_of(symbols, place));
-    heap_sort(heap);
-    for (uint64_t entry; heap_take(heap, &entry);) {
-        uint32_t place = (uint32_t)entry;
-        if (symbols[place].rank == (uint32_t)(entry >> 32))
-            merge_at(symbols, heap, place);
-    }
-    int32_t written = 0;
-    for (uint32_t place = count ? 0 : NOWHERE; place != NOWHERE; place = symbols[place].next)
-        ids[written++] = symbols[place].id;
-    return written;
+        for (uint32_t i = 0; i < chain->length; i++)
+            append_byte(chain, chain->piece[i]);
 }
 
 int32_t guest_merge(const uint8_t *piece, uint32_t length, uint32_t *ids) {
@@ -101,10 +48,15 @@ int32_t guest_merge(const uint8_t *piece, uint32_t length, uint32_t *ids) {
             return 1;
     }
     uint32_t mark = arena_mark();
-    struct symbol *symbols = arena_take(length, sizeof *symbols);
-    uint64_t *entries = arena_take(HEAP_ENTRIES(length), sizeof *entries);
-    struct heap heap = heap_of(entries, length);
-    int32_t written = symbols && entries ? merge_in(piece, length, ids, symbols, &heap) : -1;
+    struct chain chain;
+    int32_t written = -1;
+    if (chain_begin(&chain, piece, length)) {
+        spell(&chain);
+        chain_merge(&chain);
+        written = 0;
+        for (uint32_t place = chain.symbols[0].next; place; place = chain.symbols[place].next)
+            ids[written++] = chain.symbols[place].value;
+    }
     arena_release(mark);
     return written;
 }

@@ -8,15 +8,13 @@
 
 #include <stdint.h>
 
-#define NO_RANK 0xFFFFFFFFu
-
 /* Room for `merges` pairs; 0 when the arena is full. */
 int pairs_reserve(uint32_t merges);
 
 /* Adds a merge, unless a better one joins the same pair. */
 void pairs_add(uint32_t rank, uint32_t left, uint32_t right, uint32_t merged);
 
-/* The rank at which two neighbours merge, or NO_RANK; and what they become. */
+/* The rank at which two neighbours merge, or NO_RANK of chain.h; and what they become. */
 uint32_t pairs_rank(uint32_t left, uint32_t right);
 uint32_t pairs_merged(uint32_t rank);
 

@@ -10,6 +10,8 @@ static uint32_t *ranks;
 static uint32_t rank_of_bits(uint32_t bits) {
     if (bits == 0x80000000u)
         bits = 0;
+    if (bits == 0xFFFFFFFFu) /* a NaN whose rank would be NO_RANK of chain.h */
+        bits--;
     return bits & 0x80000000u ? bits : 0x7FFFFFFFu - bits;
 }
 
