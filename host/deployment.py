@@ -23,15 +23,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
+from ..signing import audit as audit_bundle
 from ..signing import verify as verify_bundle
 from .errors import UsageError
-from .memory import available_bytes
+from .memory import check_fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from ..signing import TrustPolicy, VerifiedBundle
+    from ..signing import Audit, TrustPolicy, VerifiedBundle
     from .app import Opened
     from .folders import AllowedFolders
     from .judges import Judges
@@ -62,6 +63,13 @@ class Verify(Protocol):
 
     def __call__(self, root: Path, trust: TrustPolicy) -> VerifiedBundle:
         """Verifies a bundle, or raises."""
+
+
+class Audits(Protocol):
+    """What is used of signing.audit."""
+
+    def __call__(self, root: Path, trust: TrustPolicy, *, progress: Callable[[int, int], None] | None = None) -> Audit:
+        """Verifies every byte of a bundle and keeps none, or raises."""
 
 
 class Earlier(NamedTuple):
@@ -113,6 +121,8 @@ class Deployment:
         registry: Where the data plane looks models up.
         make_host: Makes the host, once the first bundle was accepted.
         verify: The verifier.
+        audit: Checks weights to their last byte before the version kept for a rollback is freed for them; None: they
+            are not to be read as a whole.
         folders: Where bundles may be swapped in from.
         keep_previous: Whether the one before stays loaded for a rollback at once.
     """
@@ -124,6 +134,7 @@ class Deployment:
         make_host: Callable[[], Opener],
         *,
         verify: Verify = verify_bundle,
+        audit: Audits | None = audit_bundle,
         folders: AllowedFolders,
         keep_previous: bool = True,
     ) -> None:
@@ -132,6 +143,7 @@ class Deployment:
         self._registry = registry
         self._make_host = make_host
         self._verify = verify
+        self._audit = audit
         self._keep_previous = keep_previous
         self._host: Opener | None = None
         self._plugins: list[VerifiedBundle] = []
@@ -319,8 +331,10 @@ class Deployment:
         """Loads beside what is served, and switches once the marks are durable."""
         name = bundle.manifest.name
         with _weights_dropped_on_refusal(bundle):
+            if self._places[name].previous is not None:
+                self._check_to_the_end(bundle, tell)
             self._retire_previous(name)  # so that no more than two are loaded
-            _check_fits(bundle)
+            check_fits(bundle.weights.size if bundle.weights is not None else 0)
         opened = self._load(bundle, tell)
         try:
             tell("raising marks")
@@ -329,6 +343,17 @@ class Deployment:
             opened.close()
             raise
         return self._switch(name, opened)
+
+    def _check_to_the_end(self, bundle: VerifiedBundle, tell: Tell) -> None:
+        """Reads all of a bundle once more than the load will: a bad last byte must not cost the way back (clause 7.4)."""
+        if self._audit is None:
+            return
+        stage = "verifying"
+        tell(stage)
+        found = self._audit(bundle.root, self.judges.trust, progress=lambda done, total: tell(stage, done, total))
+        if found.digest != bundle.digest:
+            problem = f"expected sha256 {bundle.digest[:16]}, got {found.digest[:16]}: somebody is writing to it"
+            raise UsageError(str(bundle.root), problem, "swap when the directory is complete")
 
     def _recorded(self, bundle: VerifiedBundle) -> None:
         self.judges.record([*self._plugins, bundle])
@@ -409,14 +434,6 @@ def _say(event: str, **facts: object) -> None:
 def _drop_weights(bundle: VerifiedBundle) -> None:
     if bundle.weights is not None:
         bundle.weights.close()
-
-
-def _check_fits(bundle: VerifiedBundle) -> None:
-    """Refuses what cannot fit beside what is served: the kernel would end the whole host for it."""
-    free, needed = available_bytes(), bundle.weights.size if bundle.weights is not None else 0
-    if free is not None and needed > free:
-        problem = f"expected {needed >> 20} MiB of memory beside what is served, got {free >> 20} MiB"
-        raise UsageError("memory", problem, "free some, or drain the host and start it with the other version")
 
 
 def _check_is_a_way_back(bundle: VerifiedBundle, current: Opened, expected: Earlier | None) -> None:

@@ -9,11 +9,14 @@ Source: Linux kernel documentation, filesystems/proc and admin-guide/cgroup-v2.
 
 Example:
     free = available_bytes()
+    check_fits(4 << 30)     # or raises
 """
 
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
+
+from .errors import UsageError
 
 _GROUP_LINE = "0::/"
 """Begins the one line of /proc/self/cgroup that names the group of version 2."""
@@ -28,6 +31,21 @@ def available_bytes(root: Path = Path("/")) -> int | None:
     known = [_available(root), *_left_in_groups(root)]
     limits = [one for one in known if one is not None]
     return min(limits) if limits else None
+
+
+def check_fits(needed: int) -> None:
+    """Refuses what cannot fit beside what is there: the kernel would end the whole process for it.
+
+    Args:
+        needed: Bytes.
+
+    Raises:
+        UsageError: fewer can still be taken.
+    """
+    free = available_bytes()
+    if free is not None and needed > free:
+        problem = f"expected {needed >> 20} MiB of memory beside what is served, got {free >> 20} MiB"
+        raise UsageError("memory", problem, "free some, or drain the host and start it with the other version")
 
 
 def _available(root: Path) -> int | None:

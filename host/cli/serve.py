@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ...signing import verify
+from ...signing import audit, verify
 from ...signing.errors import SealhostError
 from ..config import usable_cores
 from ..deployment import Deployment
@@ -176,6 +176,7 @@ class Loading:
             service.registry,
             self._new_host,
             verify=partial(verify, reading=reading),
+            audit=audit if reading == "ahead" else None,
             folders=AllowedFolders.beside(bundles, swap_from),
             keep_previous=keep_previous,
         )

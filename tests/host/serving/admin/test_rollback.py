@@ -50,6 +50,29 @@ def test_after_a_swap_that_failed_late_the_way_back_is_still_there(desk: Any, re
     assert desk.host.open_now == [4, 3]
 
 
+def test_a_bundle_whose_last_byte_is_bad_does_not_cost_the_way_back(desk: Any, refused_with: Any) -> None:
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    fifth = desk.bundle(5)
+    with (fifth / "model.gguf").open("r+b") as weights:
+        weights.seek(-1, 2)
+        weights.write(b"!")
+    refused_with(desk.swap(fifth), 422, "E_DIGEST")
+    assert desk.host.open_now == [3, 4]
+    desk.host.error = AssertionError("it was loaded again")
+    assert desk.rollback().json()["version"] == 3
+
+
+def test_a_directory_that_becomes_another_bundle_meanwhile_does_not_cost_the_way_back(
+    desk: Any, refused_with: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    fifth, sixth = desk.bundle(5), desk.bundle(6)
+    audits = desk.deployment._audit
+    monkeypatch.setattr(desk.deployment, "_audit", lambda _root, trust, **more: audits(sixth, trust, **more))
+    assert "somebody is writing" in refused_with(desk.swap(fifth), 400, "E_USAGE")["message"]
+    assert desk.host.open_now == [3, 4]
+
+
 def test_without_anything_before_there_is_no_way_back(desk: Any, refused_with: Any) -> None:
     assert "got none since the start" in refused_with(desk.rollback(), 400, "E_USAGE")["message"]
     refused_with(desk.rollback(name="other"), 400, "E_USAGE")

@@ -210,10 +210,10 @@ def test_what_cannot_be_loaded_leaves_the_old_one_serving_and_raises_no_mark(
 def test_what_does_not_fit_beside_the_old_one_is_refused_before_it_is_loaded(
     desk: Any, refused_with: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sealhost.host.deployment.available_bytes", lambda: 2003)
+    monkeypatch.setattr("sealhost.host.memory.available_bytes", lambda: 2003)
     assert "0 MiB" in refused_with(desk.swap(desk.bundle(4)), 400, "E_USAGE")["message"]
     assert (desk.ask()[0], desk.mark(), desk.host.open_now) == ("version 3", 3, [3])
-    monkeypatch.setattr("sealhost.host.deployment.available_bytes", lambda: None)
+    monkeypatch.setattr("sealhost.host.memory.available_bytes", lambda: None)
     assert desk.swap(desk.bundle(4)).status_code == 200
 
 
