@@ -126,7 +126,7 @@ class Host:
 
         self.config = config
         try:
-            self.backend = CpuBackend(progress=announce)
+            self.backend = CpuBackend(kv_type=config.kv_type, progress=announce)
         except KernelError as error:
             raise UsageError("backend", str(error), "see kernels/README.md for what it needs") from error
         self._open: list[Opened] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from ..kernels.kv_type import KvType
 from .errors import UsageError
 
 MEBIBYTE = 1 << 20
@@ -49,6 +50,7 @@ class EngineConfig:
         chunk_beside_decode: Most tokens in a step that also decodes.
         max_waiting: Most requests that wait for a place.
         kv_bytes: Memory of the KV pool, bytes.
+        kv_type: How keys and values are kept in it.
         threads: Threads of the backend; 0: one for each usable core.
         sampler_threads: Threads that run sampler guests beside each other; 0: one for each usable core.
     """
@@ -59,6 +61,7 @@ class EngineConfig:
     chunk_beside_decode: int = DEFAULT_CHUNK_BESIDE_DECODE
     max_waiting: int = DEFAULT_MAX_WAITING
     kv_bytes: int = DEFAULT_KV_BYTES
+    kv_type: KvType = KvType.FLOAT16
     threads: int = 0
     sampler_threads: int = 0
 

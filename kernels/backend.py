@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from .batch import StepBatch
     from .formats import Format
+    from .kv_type import KvType
 
 KV_BLOCK_TOKENS = 16
 """Positions in one KV block: small enough to waste little, large enough that tables stay short."""
@@ -313,6 +314,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """Shown to operators, e.g. "cpu-avx2"."""
+
+    @property
+    def kv_type(self) -> KvType:
+        """How its models keep keys and values; all of them in one way, so no pool ever mixes two."""
 
     def builder(self, spec: DecoderSpec, *, threads: int) -> ModelBuilder:
         """Starts a model of this shape on this many threads."""

@@ -174,6 +174,7 @@ def _figure(values: Sequence[float]) -> Figure:
 def _facts(host: Host, opened: Opened, figures: dict[str, Figure], repeats: int) -> dict[str, Any]:
     facts: dict[str, Any] = {"model": opened.served.name, "digest": opened.served.digest}
     facts |= {"backend": host.backend.name, "threads": host.config.backend_threads, "repeats": repeats}
+    facts["kv_type"] = str(host.backend.kv_type)
     for name, figure in figures.items():
         facts |= {f"{name}_tok_s": round(figure.median, 2), f"{name}_spread": round(figure.spread, 4)}
     facts |= {"verify_s": round(opened.verify_s, 4), "load_s": round(opened.load_s, 4)}
@@ -207,7 +208,10 @@ def _print_table(facts: dict[str, Any]) -> None:
     for name in [key.removesuffix("_tok_s") for key in facts if key.endswith("_tok_s")]:
         table.add_row(name.replace("_", " "), f"{facts[name + '_tok_s']:,.1f}", f"{facts[name + '_spread']:.0%}")
     console = Console(highlight=False, markup=False)
-    console.print(f"{facts['model']} on {facts['backend']}, {facts['threads']} threads", soft_wrap=True)
+    console.print(
+        f"{facts['model']} on {facts['backend']}, {facts['threads']} threads, KV cache {facts['kv_type']}",
+        soft_wrap=True,
+    )
     console.print(table)
     opening = f"verify ({facts['verify_s']:.2f} s) and load {facts['open_s']:.2f} s"
     times = f"{opening}, first token {facts['first_token_s']:.3f} s"

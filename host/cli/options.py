@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from ...kernels.kv_type import KvType
 from ..config import (
     DEFAULT_KV_BYTES,
     DEFAULT_MAX_SEQUENCES,
@@ -58,6 +59,7 @@ class EngineOptions:
         context: Most tokens of one sequence, prompt and answer together. [default: the model's, at most 8192]
         threads: Threads of the kernels. [default: one for each usable core]
         kv_mib: Memory of the KV pool, MiB.
+        kv_type: How keys and values are kept: float32 exactly, int8 in half of float16's memory.
         max_sequences: Sequences that run at a time.
         max_waiting: Requests that wait for a place.
         lazy: Verify a chunk of the weights when it is first used; signing/README.md, 7.5, says what that gives up.
@@ -72,6 +74,7 @@ class EngineOptions:
     context: Annotated[int | None, Parameter(show_default=False)] = None
     threads: Annotated[int, Parameter(show_default=False)] = 0
     kv_mib: int = DEFAULT_KV_BYTES // MEBIBYTE
+    kv_type: Literal["float16", "float32", "int8"] = "float16"
     max_sequences: int = DEFAULT_MAX_SEQUENCES
     max_waiting: int = DEFAULT_MAX_WAITING
     lazy: Annotated[bool, Parameter(negative="")] = False
@@ -102,6 +105,7 @@ class EngineOptions:
             context=self.context,
             threads=self.threads,
             kv_bytes=self.kv_mib * MEBIBYTE,
+            kv_type=KvType(self.kv_type),
             max_sequences=self.max_sequences,
             max_waiting=self.max_waiting,
         )

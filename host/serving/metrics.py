@@ -147,6 +147,12 @@ class Metrics:
             for name, engines in stats.items():
                 gauge.add_metric((name,), sum(value(one) for one in engines))
             yield gauge
+        memory = GaugeMetricFamily("sealhost_kv_bytes", "Memory of the KV pool.", labels=("model", "type"))
+        for name in stats:
+            versions = self._deployment.opened(name)  # of one backend, so of one type
+            held = sum(one.report.memory_bytes["kv"] for one in versions)
+            memory.add_metric((name, str(versions[0].loaded.kv_type)), held)
+        yield memory
 
     def _bundles(self) -> Iterator[Metric]:
         info = GaugeMetricFamily("sealhost_bundle_info", "What is served: 1.", labels=("model", "version", "digest"))

@@ -1,7 +1,7 @@
 """How long a sequence may be and how many KV blocks there are, from the model, the settings and the memory.
 
 Example:
-    KvSize.choose(spec, config)  # KvSize(context=8192, blocks=711)
+    KvSize.choose(spec, config, KvType.FLOAT16)  # KvSize(context=8192, blocks=711)
 """
 
 from __future__ import annotations
@@ -15,15 +15,8 @@ from ..errors import UsageError
 
 if TYPE_CHECKING:
     from ...kernels.backend import DecoderSpec
+    from ...kernels.kv_type import KvType
     from ..config import EngineConfig
-
-KV_ELEMENT_BYTES = 2
-"""Bytes of one stored key or value element: backends keep float16."""
-
-
-def block_bytes(spec: DecoderSpec) -> int:
-    """Bytes of one KV block over all layers, keys and values."""
-    return 2 * spec.layers * spec.kv_heads * spec.head_dim * KV_BLOCK_TOKENS * KV_ELEMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +32,27 @@ class KvSize:
     blocks: int
 
     @classmethod
-    def choose(cls, spec: DecoderSpec, config: EngineConfig) -> Self:
+    def choose(cls, spec: DecoderSpec, config: EngineConfig, kv_type: KvType) -> Self:
         """Fits the pool into `config.kv_bytes`.
+
+        Args:
+            spec: The model.
+            config: The settings.
+            kv_type: How the backend keeps keys and values.
 
         Raises:
             UsageError: the memory does not hold one sequence of the context that was asked for.
         """
         context = min(config.context or DEFAULT_CONTEXT, spec.context)
         wanted = -(-context // KV_BLOCK_TOKENS)
-        affordable = config.kv_bytes // block_bytes(spec)
+        block_bytes = kv_type.block_bytes(spec)
+        affordable = config.kv_bytes // block_bytes
         if affordable < (wanted if config.context else 1):
             tokens, needed = (context, wanted) if config.context else (KV_BLOCK_TOKENS, 1)
             raise UsageError(
                 "kv_bytes",
-                f"expected {needed * block_bytes(spec)} bytes for a context of {tokens} tokens, got {config.kv_bytes}",
-                "raise the memory of the KV pool or lower the context",
+                f"expected {needed * block_bytes} bytes for {tokens} tokens of {kv_type}, got {config.kv_bytes}",
+                "raise the memory of the KV pool, lower the context or take a smaller type",
             )
         blocks = min(affordable, wanted * config.max_sequences)
         return cls(min(context, blocks * KV_BLOCK_TOKENS), blocks)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ...kernels.backend import DecoderSpec, Model
+    from ...kernels.kv_type import KvType
     from ...sandbox import SamplingParams, Vocabulary
     from ..engine.session import Session
 
@@ -91,6 +92,7 @@ class LoadedModel:
         end_ids: Ids that end an answer.
         context: Most tokens of one sequence that this process allows.
         kv_blocks: Blocks of the KV pool.
+        kv_type: How keys and values are kept in it.
         report: Timings.
     """
 
@@ -105,6 +107,7 @@ class LoadedModel:
     end_ids: frozenset[int]
     context: int
     kv_blocks: int
+    kv_type: KvType
     report: LoadReport
 
     def close(self) -> None:

@@ -98,7 +98,7 @@ def load(
         graph.family_of(file)  # before the vocabulary: an unknown architecture is the more helpful refusal
         words = vocabulary(file)
         described = graph.describe(file, vocab=len(words.texts), read=weights.view, context=config.context)
-        size = KvSize.choose(described.spec, config)
+        size = KvSize.choose(described.spec, config, backend.kv_type)
         parsed = time.perf_counter()
         workers = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="load-plugins"))
         pending = workers.submit(_load_plugins, chosen, sandbox, words)
@@ -136,6 +136,7 @@ def load(
         end_ids=end_ids(file, words),
         context=size.context,
         kv_blocks=size.blocks,
+        kv_type=backend.kv_type,
         report=report,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import KernelError
+from ..kv_type import KvType
 from .builder import CpuModelBuilder
 from .cache import load_kernels
 from .isa import Isa, detect_isa, supported
@@ -30,15 +31,27 @@ class CpuBackend:
 
     Args:
         isa: Version of the dot products; None: the fastest, or what SEALHOST_CPU_ISA says.
+        kv_type: How its models keep keys and values.
         progress: Told in words about a first compilation (about ten seconds).
 
     Raises:
         KernelError: the instruction set is not one that this machine has, or the cache folder is not safe.
     """
 
-    def __init__(self, *, isa: Isa | str | None = None, progress: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        isa: Isa | str | None = None,
+        kv_type: KvType | str = KvType.FLOAT16,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
         self.isa = detect_isa() if isa is None else _checked(isa)
-        self._kernels = load_kernels(self.isa, progress)
+        self._kernels = load_kernels(self.isa, KvType(kv_type), progress)
+
+    @property
+    def kv_type(self) -> KvType:
+        """How its models keep keys and values."""
+        return self._kernels.kv_type
 
     @property
     def name(self) -> str:

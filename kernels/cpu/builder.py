@@ -92,6 +92,7 @@ class CpuModelBuilder:
             threads=self._threads,
             plain=any(role is not Role.DOWN for role in dense),
             hidden_plain=Role.DOWN in dense,
+            kv_type=self._kernels.kv_type,
         )
         memory = StepMemory(self._spec, capacity)
         for row, (keys, values) in zip(self._layers, memory.kv, strict=True):

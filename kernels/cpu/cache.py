@@ -1,7 +1,8 @@
 """Keeps compiled steps on disk: $XDG_CACHE_HOME/sealhost/kernels/<key>.o, private to the user.
 
 Rules (README clause 8)
-* The key covers these sources, the compiler's versions, the processor's features and the instruction set.
+* The key covers these sources, the compiler's versions and the processor's features. The flow of a step is one file,
+  the products of an instruction set another, and so is what knows the KV cache's type.
 * The folder has mode 0700. One that belongs to someone else, or that others may write to, is refused: its code runs.
 * A file appears under its final name only when it is whole; the first line is its own SHA-256.
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 import llvmlite.binding as llvm
 
 from ..errors import KernelError
+from ..kv_type import KvType
 from .loader import Kernels
 from .objects import Flow
 
@@ -56,32 +58,37 @@ def cache_key() -> str:
     return digest.hexdigest()[:32]
 
 
-def load_kernels(isa: Isa, progress: Callable[[str], None] | None = None) -> Kernels:
-    """Loads the compiled step, compiling it first when the cache has none.
+def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[[str], None] | None = None) -> Kernels:
+    """Loads the compiled step, compiling first what the cache does not have.
 
     Args:
         isa: Version of the dot products.
+        kv_type: Type of the KV cache.
         progress: Told in words before and after a compilation.
 
     Raises:
         KernelError: the cache folder is not safe to use.
     """
     folder, key = _private(cache_directory()), cache_key()
-    flow_path, products_path = folder / f"{key}-flow.o", folder / f"{key}-{isa}.o"
-    flow, products = _read(flow_path), _read(products_path)
-    if flow is None or products is None:
+    paths = [folder / f"{key}-{name}.o" for name in ("flow", isa, f"kv-{kv_type}")]
+    found = {path: part for path in paths if (part := _read(path)) is not None}
+    if len(found) < len(paths):
         _tell(progress, f"compiling the {isa} kernels for this processor (once, 10 to 20 seconds)")
-        from .compiler import compile_flow, compile_products  # noqa: PLC0415 — numba takes half a second to import
+        from . import compiler  # noqa: PLC0415 — numba takes half a second to import
 
-        if flow is None:
-            flow = compile_flow()
-            _write(flow_path, flow)
-            _tell(progress, "compiled the flow of a step, now the products")
-        if products is None:
-            products = Flow("", (compile_products(isa),))
-            _write(products_path, products)
+        makers = (
+            ("the flow of a step", compiler.compile_flow),
+            (f"the products of {isa}", lambda: Flow("", (compiler.compile_products(isa),))),
+            (f"attention to {kv_type}", lambda: Flow("", (compiler.compile_attention(kv_type),))),
+        )
+        for path, (name, make) in zip(paths, makers, strict=True):
+            if path not in found:
+                found[path] = make()
+                _write(path, found[path])
+                _tell(progress, f"compiled {name}")
         _tell(progress, f"compiled the kernels into {folder}")
-    return Kernels(flow.symbol, (*flow.objects, *products.objects))
+    parts = [found[path] for path in paths]
+    return Kernels(parts[0].symbol, tuple(code for part in parts for code in part.objects), kv_type)
 
 
 def _tell(progress: Callable[[str], None] | None, text: str) -> None:

@@ -12,24 +12,32 @@ from typing import TYPE_CHECKING
 import llvmlite.binding as llvm
 from numba.core.registry import cpu_target
 
+from .attention import attention_library
 from .dot import VERSIONS
+from .isa import wide_registers
 from .kernelset import SHARED
 from .objects import Flow
 from .products import product_library
 
 if TYPE_CHECKING:
+    from ..kv_type import KvType
     from .isa import Isa
     from .native import Library
 
 
 def compile_flow() -> Flow:
-    """Compiles what no instruction set changes, for the processor that numba targets."""
+    """Compiles what neither the instruction set nor the cache's type changes, for the processor that numba targets."""
     from .step import enter  # noqa: PLC0415 — importing it compiles it
 
     (result,) = enter.overloads.values()
     machine = target_machine()
     flow = machine.emit_object(result.library._final_module)  # noqa: SLF001 — the linked and optimised module
     return Flow(result.fndesc.llvm_func_name, (flow, emit_object(SHARED, machine)))
+
+
+def compile_attention(kv_type: KvType) -> bytes:
+    """Compiles what reads and writes a KV cache of one type."""
+    return emit_object(attention_library(kv_type, many=wide_registers()), target_machine())
 
 
 def compile_products(isa: Isa) -> bytes:

@@ -48,20 +48,22 @@ def exp(k: Emit, x: Any) -> Any:
     x = n ln 2 + r with |r| <= ln 2 / 2; Taylor to r^7 by Horner with fma, times 2^n through the exponent bits. Relative
     error below 2e-7 on [-87, 88]; exp(0) is exactly 1; 0 below -87.3; 2^127.5 above 88.4; NaN gives the top value.
     """
-    limited = k.smaller(k.larger(x, k.all(REAL, _EXP_LOWEST)), k.all(REAL, _EXP_HIGHEST))
-    n = k.math("rint", k.b.fmul(limited, k.all(REAL, math.log2(math.e))))
-    r = k.fma(n, k.all(REAL, -_LN2_HIGH), limited)
-    r = k.fma(n, k.all(REAL, -_LN2_LOW), r)
-    value = k.all(REAL, _EXP_TERMS[0])
+    real = x.type
+    whole = vector(I32, real.count)
+    limited = k.smaller(k.larger(x, k.all(real, _EXP_LOWEST)), k.all(real, _EXP_HIGHEST))
+    n = k.math("rint", k.b.fmul(limited, k.all(real, math.log2(math.e))))
+    r = k.fma(n, k.all(real, -_LN2_HIGH), limited)
+    r = k.fma(n, k.all(real, -_LN2_LOW), r)
+    value = k.all(real, _EXP_TERMS[0])
     for term in _EXP_TERMS[1:]:
-        value = k.fma(value, r, k.all(REAL, term))
-    exponent = k.b.shl(k.b.add(k.b.fptosi(n, WHOLE), k.all(WHOLE, 127)), k.all(WHOLE, 23))
-    value = k.b.fmul(value, k.b.bitcast(exponent, REAL))
-    tiny = k.b.fcmp_ordered("<", x, k.all(REAL, _EXP_LOWEST))
-    return k.b.select(tiny, k.all(REAL, 0.0), value)
+        value = k.fma(value, r, k.all(real, term))
+    exponent = k.b.shl(k.b.add(k.b.fptosi(n, whole), k.all(whole, 127)), k.all(whole, 23))
+    value = k.b.fmul(value, k.b.bitcast(exponent, real))
+    tiny = k.b.fcmp_ordered("<", x, k.all(real, _EXP_LOWEST))
+    return k.b.select(tiny, k.all(real, 0.0), value)
 
 
-def _steps(k: Emit, value: Any, inverse: Any) -> Any:
+def whole_steps(k: Emit, value: Any, inverse: Any) -> Any:
     """A vector in whole steps, at most LARGEST in size; NaN becomes -LARGEST."""
     steps = k.math("rint", k.b.fmul(value, k.splat(inverse, LANES)))
     steps = k.smaller(k.larger(steps, k.all(REAL, -LARGEST)), k.all(REAL, LARGEST))
@@ -81,7 +83,7 @@ def _quantise_block(k: Emit, values: list[Any], to: Any, record: ActRecord, both
     scale = k.b.fdiv(peak, k.f32(LARGEST))
     zero = k.b.fcmp_ordered("==", peak, k.f32(0.0))
     inverse = k.b.select(zero, k.f32(0.0), k.b.fdiv(k.f32(LARGEST), peak))
-    highs = [_steps(k, value, inverse) for value in values]
+    highs = [whole_steps(k, value, inverse) for value in values]
     for part, high in enumerate(highs):
         k.store(k.at(to, part * LANES), k.b.trunc(high, vector(I8, LANES)))
     whole = highs
@@ -103,7 +105,7 @@ def _quantise_rest(
     whole, (record, both_at) = [], to
     for part, (value, high) in enumerate(zip(values, highs, strict=True)):
         rest = k.fma(k.b.fneg(k.b.sitofp(high, REAL)), k.splat(scale, LANES), value)
-        low = _steps(k, rest, fine)
+        low = whole_steps(k, rest, fine)
         k.store(k.at(record, WIDE_LOW + part * LANES), k.b.trunc(low, vector(I8, LANES)))
         both = k.b.add(k.b.mul(high, k.all(WHOLE, WIDE_STEP)), low)
         ordered = k.shuffle(both, both, [0, 2, 1, 3, 4, 6, 5, 7])

@@ -31,9 +31,9 @@ def gelu_tanh(k: Emit, x: Any) -> Any:
 
 def soft_cap(k: Emit, x: Any, cap: Any) -> Any:
     """Cap * tanh(x / cap) = cap * (1 - 2 / (exp(2x / cap) + 1)); absolute error below 2e-7 * cap, NaN stays NaN."""
-    one = k.all(REAL, 1.0)
+    one = k.all(x.type, 1.0)
     power = exp(k, k.b.fdiv(k.b.fadd(x, x), cap))
-    capped = k.b.fmul(cap, k.b.fsub(one, k.b.fdiv(k.all(REAL, 2.0), k.b.fadd(power, one))))
+    capped = k.b.fmul(cap, k.b.fsub(one, k.b.fdiv(k.all(x.type, 2.0), k.b.fadd(power, one))))
     return k.b.select(k.b.fcmp_unordered("uno", x, x), x, capped)
 
 

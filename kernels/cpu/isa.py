@@ -53,3 +53,8 @@ def detect_isa() -> Isa:
     if choice not in able:
         raise KernelError(f"expected {ISA_VARIABLE} to be one of {', '.join(able)} on this machine, got {choice!r}")
     return Isa(choice)
+
+
+def wide_registers() -> bool:
+    """Whether this machine has 32 registers of 16 floats, so that kernels keep more sums in them."""
+    return bool(llvm.get_host_cpu_features().get("avx512f", False))

@@ -1,7 +1,8 @@
 """The emitted kernels as callables for numba code.
 
 Those in SHARED are the same everywhere. The products (products.py) come in one version for each instruction set under
-the same names, so the code that calls them is compiled once and linked with either.
+the same names, and so do those that read or write the KV cache (attention.py) for each type of it. So the code that
+calls them is compiled once and linked with either.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from numba import njit, types
 
+from ..kv_type import KvType
 from . import attention, barrier, elementwise, features
 from .dot import VERSIONS
 from .emit import I64
@@ -68,11 +70,13 @@ put_rows = SHARED.native("put_rows", elementwise.put_rows)
 merge = SHARED.native("merge", attention.merge)
 start_state = SHARED.native("start_state", attention.start_state)
 finish_state = SHARED.native("finish_state", attention.finish_state)
-store_kv = SHARED.native("store_kv", attention.store_kv)
 add_packing(SHARED)
 
+_ATTENTION = attention.attention_library(KvType.FLOAT16, many=False)
+"""Any type's: only names and arguments matter to the callers."""
+store_kv = _ATTENTION.declared("store_kv")
 attend1, attend2, attend3, attend4, attend6 = (
-    SHARED.native(f"attend{queries}", attention.attend_kernel(queries)) for queries in (1, 2, 3, 4, 6)
+    _ATTENTION.declared(f"attend{queries}") for queries in attention.QUERY_COUNTS
 )
 
 _PRODUCTS = product_library(VERSIONS[Isa.PORTABLE])
@@ -83,7 +87,7 @@ columns, unpack, embed = (_PRODUCTS.declared(name) for name in ("columns", "unpa
 def _satisfy_numba() -> None:
     """Gives numba's own linker an address for each kernel; that code never runs, so it is the address of `abort`."""
     nowhere = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
-    for library in (SHARED, _PRODUCTS):
+    for library in (SHARED, _ATTENTION, _PRODUCTS):
         for kernel in library.kernels.values():
             llvm.add_symbol(kernel.symbol, nowhere)
 

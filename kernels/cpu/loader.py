@@ -12,6 +12,8 @@ from ..errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..kv_type import KvType
+
 PACK_SYMBOL = "sealhost_pack"
 """Of `packing.py`."""
 _PACK_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)
@@ -26,12 +28,15 @@ class Kernels:
     Args:
         symbol: The entry point.
         objects: Object code that together resolves all names but those of the C library.
+        kv_type: What the cache's kernels among it were made for.
 
     Attributes:
+        kv_type: The same.
         pack: Packs tiles of a matrix; arguments as in `packing.py`. Releases the GIL, too.
     """
 
-    def __init__(self, symbol: str, objects: tuple[bytes, ...]) -> None:
+    def __init__(self, symbol: str, objects: tuple[bytes, ...], kv_type: KvType) -> None:
+        self.kv_type = kv_type
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self._jit = llvm.create_lljit_compiler()

@@ -14,6 +14,7 @@ from .program import (
     PARTIAL_HEADER,
     PARTITION_TOKENS,
     QUERIES,
+    SCORES_BYTES,
     SMALL,
     STRIP,
     WORD,
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..backend import DecoderSpec, Rope
+    from ..kv_type import KvType
 
-_KV_BYTES = 2  # float16
 _UNPACKED_BYTES = 40
 """Most bytes of 16 unpacked rows and one column: two planes, and four rows of factors a block of 32."""
 _LARGEST_GROUP = 6
@@ -48,6 +49,7 @@ class Capacity:
         threads: Threads of a step.
         plain: Some matrix other than `down` wants float32 activations.
         hidden_plain: `down` does in some layer.
+        kv_type: How keys and values are kept.
     """
 
     kv_blocks: int
@@ -56,6 +58,7 @@ class Capacity:
     threads: int
     plain: bool
     hidden_plain: bool
+    kv_type: KvType
 
 
 class StepMemory:
@@ -157,7 +160,7 @@ class StepMemory:
 
     def _make_cache(self) -> list[tuple[int, int]]:
         spec = self._spec
-        head_bytes = spec.head_dim * KV_BLOCK_TOKENS * _KV_BYTES
+        head_bytes = self._capacity.kv_type.head_bytes(spec.head_dim)
         block_bytes = spec.kv_heads * head_bytes
         self.put(Context.KV_HEAD_BYTES, head_bytes)
         self.put(Context.KV_BLOCK_BYTES, block_bytes)
@@ -228,7 +231,7 @@ class StepMemory:
             Context.LOCAL_LINES: line_bytes,
             Context.LOCAL_OUT: 4 * STRIP * LINE,
             Context.LOCAL_QUERIES: queries * spec.head_dim * 4,
-            Context.LOCAL_SCORES: _LARGEST_GROUP * PARTITION_TOKENS * 4,
+            Context.LOCAL_SCORES: SCORES_BYTES * _LARGEST_GROUP,
             Context.LOCAL_PARTIALS: _LARGEST_GROUP * state,
             Context.LOCAL_STATES: queries * state,
             Context.LOCAL_SEEN: queries * 4,

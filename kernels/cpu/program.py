@@ -154,6 +154,10 @@ QUERIES = 12
 PARTITION_BLOCKS = 16
 """KV blocks whose attention is summed before it is merged with that of the next ones."""
 PARTITION_TOKENS = PARTITION_BLOCKS * KV_BLOCK_TOKENS
+SCALED_WEIGHTS = 2
+"""Blocks' worth of weights behind a query's scores: a KV block's times the scales of two groups of dimensions."""
+SCORES_BYTES = 4 * (PARTITION_TOKENS + SCALED_WEIGHTS * KV_BLOCK_TOKENS)
+"""Scratch of one query's attention to a partition."""
 PARTIAL_HEADER = 64
 """Bytes before the values of a partial: float32 peak and sum, padded to a cache line."""
 

@@ -16,7 +16,9 @@ import numpy as np
 
 from ..backend import GLOBAL_ROLES, KV_BLOCK_TOKENS, Role
 from ..errors import BatchError, FormatError, KernelError
+from ..kv_type import KvType
 from .dequantise import dequantise
+from .kept import as_kept
 from .ops import ACTIVATIONS, Sight, paged_attention, quantise_activations, rms_norm, rotate, soft_cap
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class ReferenceBackend:
     Args:
         dtype: Precision of everything between the weights and the logits.
         quantise: Round activations to int8 in front of quantised matrices, as the kernels do.
-        cache: Precision of stored keys and values; None: `dtype`. The kernels store float16.
+        cache: Round stored keys and values as the kernels do under this type; None: they stay as they are.
     """
 
     def __init__(
@@ -53,11 +55,16 @@ class ReferenceBackend:
         *,
         dtype: type[np.floating] = np.float64,
         quantise: bool = False,
-        cache: type[np.floating] | None = None,
+        cache: KvType | str | None = None,
     ) -> None:
         self._dtype: np.dtype[np.floating] = np.dtype(dtype)
-        self._cache: np.dtype[np.floating] = np.dtype(cache or dtype)
+        self._cache = None if cache is None else KvType(cache)
         self._quantise = quantise
+
+    @property
+    def kv_type(self) -> KvType:
+        """What the pool's memory is counted in; NumPy takes more."""
+        return self._cache or KvType.FLOAT32
 
     @property
     def name(self) -> str:
@@ -74,7 +81,7 @@ class ReferenceBuilder:
     """See `backend.ModelBuilder`."""
 
     def __init__(
-        self, spec: DecoderSpec, dtype: np.dtype[np.floating], cache: np.dtype[np.floating], *, quantise: bool
+        self, spec: DecoderSpec, dtype: np.dtype[np.floating], cache: KvType | None, *, quantise: bool
     ) -> None:
         self._spec, self._dtype, self._cache, self._quantise = spec, dtype, cache, quantise
         self._tensors: dict[tuple[Role, int | None], tuple[Real, bool]] = {}
@@ -92,7 +99,8 @@ class ReferenceBuilder:
 
     def finish(self, *, kv_blocks: int, max_tokens: int, max_sequences: int) -> ReferenceModel:
         """Makes the model; see `backend.ModelBuilder.finish`."""
-        return ReferenceModel(self._spec, self._tensors, self._cache, (kv_blocks, max_tokens, max_sequences))
+        cache = (self._dtype, self._cache)
+        return ReferenceModel(self._spec, self._tensors, cache, (kv_blocks, max_tokens, max_sequences))
 
 
 class ReferenceModel:
@@ -102,7 +110,7 @@ class ReferenceModel:
         self,
         spec: DecoderSpec,
         tensors: dict[tuple[Role, int | None], tuple[Real, bool]],
-        cache: np.dtype[np.floating],
+        cache: tuple[np.dtype[np.floating], KvType | None],
         room: tuple[int, int, int],
     ) -> None:
         self._spec, self._tensors, self._room = spec, tensors, room
@@ -112,7 +120,8 @@ class ReferenceModel:
         if missing:
             raise KernelError(f"expected a tensor for each place, {len(missing)} are missing, first {missing[0]}")
         shape = (spec.layers, room[0], KV_BLOCK_TOKENS, spec.kv_heads, spec.head_dim)
-        self._keys, self._values = np.zeros(shape, cache), np.zeros(shape, cache)
+        dtype, self._cache = cache
+        self._keys, self._values = np.zeros(shape, dtype), np.zeros(shape, dtype)
         self._open = True
 
     @property
@@ -181,8 +190,8 @@ class ReferenceModel:
         table = spec.rope_tables[spec.rope_of(layer)]
         q, k = (rotate(part, positions, table, spec.rope_style) for part in (q, k))
         blocks = batch.block_tables[sequences, positions // KV_BLOCK_TOKENS]
-        self._keys[layer, blocks, positions % KV_BLOCK_TOKENS] = k
-        self._values[layer, blocks, positions % KV_BLOCK_TOKENS] = v
+        self._keys[layer, blocks, positions % KV_BLOCK_TOKENS] = as_kept(k, self._cache)
+        self._values[layer, blocks, positions % KV_BLOCK_TOKENS] = as_kept(v, self._cache)
         sight, out = Sight(spec.score_scale, spec.attention_cap, spec.window_of(layer)), np.empty_like(q)
         for sequence in range(batch.sequence_count):
             mine, table_row = sequences == sequence, batch.block_tables[sequence]

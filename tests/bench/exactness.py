@@ -1,6 +1,6 @@
 """How far sealhost and llama.cpp are from exact arithmetic on one file: mean Kullback-Leibler divergence.
 
-    python tests/bench/exactness.py MODEL.gguf [--tokens 2048] [--prompts GOLDENS.json] [--json OUT]
+    python tests/bench/exactness.py MODEL.gguf [--tokens 2048] [--prompts GOLDENS.json] [--kv-type TYPE]... [--json OUT]
 
 The text is this project's own prose (the rooms' READMEs), as many tokens as asked for in one context, and the prompts of a
 file in tests/goldens. At every position the reference distribution is that of the dequantised weights in float64; the
@@ -25,6 +25,7 @@ from sealhost.host.weights.vocabulary import vocabulary
 from sealhost.kernels.backend import KV_BLOCK_TOKENS, Tensor
 from sealhost.kernels.batch import StepBatch
 from sealhost.kernels.cpu import CpuBackend, default_threads
+from sealhost.kernels.kv_type import KvType
 from sealhost.kernels.reference import ReferenceBackend
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def main() -> None:
         "--tokens", type=int, default=2048, help=f"at most {CONTEXT}, and what llama.cpp's context holds"
     )
     parser.add_argument("--prompts", type=Path, help="a file of tests/goldens of the same model")
+    parser.add_argument("--kv-type", type=KvType, choices=list(KvType), action="append", help="several times: each")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     peer = Peer(str(options.model), default_threads())
@@ -135,16 +137,21 @@ def main() -> None:
     if options.prompts:
         recorded = json.loads(options.prompts.read_text(encoding="utf-8"))
         texts["prompts"] = [prompt["token_ids"] for prompt in recorded]
-    exact, ours = Sealhost(options.model, ReferenceBackend()), Sealhost(options.model, CpuBackend())
+    types = options.kv_type or [KvType.FLOAT16]
+    exact = Sealhost(options.model, ReferenceBackend())
+    others = [Sealhost(options.model, CpuBackend(kv_type=kv_type)).logits for kv_type in types]
     results = {}
     for name, runs in texts.items():
-        pieces = [piece for ids in runs for piece in divergences(exact.logits, [ours.logits, peer.logits], ids)]
+        pieces = [piece for ids in runs for piece in divergences(exact.logits, [*others, peer.logits], ids)]
         each = np.concatenate(pieces, axis=1)
         means, errors = each.mean(axis=1), each.std(axis=1) / np.sqrt(each.shape[1])
-        results[name] = {"positions": each.shape[1], "sealhost": means[0], "llamacpp": means[1]}
+        results[name] = {"positions": each.shape[1], "llamacpp": means[-1]} | dict(zip(types, means, strict=False))
         print(
             f"{options.model.name}, {name}, {each.shape[1]} positions: mean KL to exact arithmetic, nats (standard error): "
-            f"sealhost {means[0]:.6f} ({errors[0]:.6f}), llama.cpp {means[1]:.6f} ({errors[1]:.6f})",
+            + ", ".join(
+                f"{who} {mean:.6f} ({error:.6f})"
+                for who, mean, error in zip([*types, "llama.cpp"], means, errors, strict=True)
+            ),
             flush=True,
         )
     if options.json:

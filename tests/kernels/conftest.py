@@ -21,6 +21,7 @@ from sealhost.kernels.cpu.packing import add_packing
 from sealhost.kernels.cpu.products import product_library
 from sealhost.kernels.cpu.single import Single
 from sealhost.kernels.formats import Format
+from sealhost.kernels.kv_type import KvType
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -155,6 +156,13 @@ def backends() -> dict[Isa, CpuBackend]:
 @pytest.fixture(scope="session")
 def cpu(backends) -> CpuBackend:
     return next(iter(backends.values()))
+
+
+@pytest.fixture(scope="session")
+def keeping(cpu) -> dict[KvType, CpuBackend]:
+    """The fastest CPU backend for each type of KV cache."""
+    others = {kv_type: CpuBackend(isa=cpu.isa, kv_type=kv_type) for kv_type in KvType if kv_type is not cpu.kv_type}
+    return {cpu.kv_type: cpu} | others
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from sealhost.kernels.cpu import CpuBackend, Isa, cache, detect_isa, supported
 from sealhost.kernels.cpu.cache import cache_directory, cache_key, load_kernels
 from sealhost.kernels.cpu.objects import Flow
 from sealhost.kernels.errors import KernelError
+from sealhost.kernels.kv_type import KvType
 
 
 @pytest.fixture
@@ -19,9 +20,11 @@ def counted(monkeypatch, cpu):
     folder, key = cache_directory(), cache_key()
     flow = cache._read(folder / f"{key}-flow.o")
     products = cache._read(folder / f"{key}-{cpu.isa}.o")
+    attention = cache._read(folder / f"{key}-kv-{cpu.kv_type}.o")
     calls = []
     monkeypatch.setattr(compiler, "compile_flow", lambda: calls.append("flow") or flow)
     monkeypatch.setattr(compiler, "compile_products", lambda isa: calls.append(isa) or products.objects[0])
+    monkeypatch.setattr(compiler, "compile_attention", lambda kv_type: calls.append(kv_type) or attention.objects[0])
     return calls
 
 
@@ -36,13 +39,20 @@ def test_the_cache_follows_xdg_and_its_own_variable(monkeypatch, tmp_path):
 def test_the_first_load_compiles_and_says_so_and_the_second_does_not(monkeypatch, tmp_path, counted, cpu):
     monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "new" / "cache"))
     told = []
-    load_kernels(cpu.isa, told.append)
-    assert counted == ["flow", cpu.isa]
+    load_kernels(cpu.isa, progress=told.append)
+    assert counted == ["flow", cpu.isa, "float16"]
     assert "compiling" in told[0]
     assert stat.S_IMODE((tmp_path / "new" / "cache").stat().st_mode) == 0o700
-    load_kernels(cpu.isa, told.append)
-    assert counted == ["flow", cpu.isa]
-    assert len(told) == 3
+    load_kernels(cpu.isa, progress=told.append)
+    assert counted == ["flow", cpu.isa, "float16"]
+    assert len(told) == 5
+
+
+def test_another_type_of_cache_compiles_its_attention_alone(monkeypatch, tmp_path, counted, cpu):
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
+    load_kernels(cpu.isa, KvType.FLOAT16)
+    assert load_kernels(cpu.isa, KvType.INT8).kv_type is KvType.INT8
+    assert counted == ["flow", cpu.isa, "float16", "int8"]
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda _: b"", lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:]])

@@ -1,4 +1,4 @@
-"""Norms, quantisation, SwiGLU, RoPE, exp and attention, each against its NumPy twin."""
+"""Norms, quantisation, SwiGLU, RoPE and exp, each against its NumPy twin; and the merging of partitions."""
 
 import numpy as np
 import pytest
@@ -141,45 +141,6 @@ def test_rope_rotates_split_halves_as_the_twin_does(kernels, width, rotated):
     plain, at = Rope.plain(1e4, rotated), np.array([77], np.int32)
     twin = ops.rotate(x.reshape(1, 1, -1).astype(np.float64), at, plain, RopeStyle.NEOX)
     assert np.allclose(out, twin[0, 0] * 0.125, atol=1e-6)
-
-
-def test_a_stored_key_or_value_is_finite_whatever_came(kernels):
-    arena = Arena()
-    key = np.array([1.5, 1e9, -1e9, np.nan] * 4, np.float32)
-    keys, values = arena.take(16 * 16 * 2).view(np.float16), arena.take(16 * 16 * 2).view(np.float16)
-    kernels["store_kv"](address(key), address(key), address(keys), address(values), 5, 16)
-    assert keys.reshape(16, 16)[:4, 5].tolist() == [1.5, 65504, -65504, -65504]
-    assert values.reshape(16, 16)[5, :4].tolist() == [1.5, 65504, -65504, -65504]
-    assert np.count_nonzero(keys) == np.count_nonzero(values) == 16
-
-
-@pytest.mark.parametrize("queries", [1, 2, 3, 4, 6])
-@pytest.mark.parametrize("width", [16, 64, 96, 128, 256])
-@pytest.mark.parametrize(("window", "cap"), [(0, 0.0), (50, 0.0), (0, 0.7), (20, 1.5)])
-def test_one_partition_of_attention_follows_the_twin(kernels, queries, width, window, cap):
-    rng = np.random.default_rng(10)
-    blocks = 9
-    keys, values = rng.normal(size=(2, 12, 16, width)).astype(np.float16)
-    table = rng.permutation(12)[:blocks].astype(np.int32)
-    seen = np.minimum(blocks * 16, rng.integers(1, blocks * 16 + 1, queries)).astype(np.int32)
-    seen[-1] = blocks * 16
-    low = np.maximum(0, seen - window if window else 0 * seen).astype(np.int32)
-    limit = np.array([cap], np.float32)
-    q = (3 * rng.normal(size=(queries, width)) / np.sqrt(width)).astype(np.float32)
-    columns = np.ascontiguousarray(keys.transpose(0, 2, 1))
-    scores = np.empty((queries, 256), np.float32)
-    partial = np.empty((queries, 16 + width), np.float32)
-    kernels[f"attend{queries}"](
-        address(q), address(seen), address(low) if window or cap else 0, address(limit) if cap else 0, address(table),
-        blocks, address(columns), address(values), width * 32, width, address(scores), address(partial),
-        partial.strides[0],
-    )  # fmt: skip
-    for query in range(queries):
-        exact = ops.paged_attention(
-            q[query].astype(np.float64).reshape(1, 1, -1), keys[:, :, None].astype(np.float64),
-            values[:, :, None].astype(np.float64), seen[query : query + 1] - 1, table, ops.Sight(1.0, cap, window),
-        )[0, 0]  # fmt: skip
-        assert np.allclose(partial[query, 16:] / partial[query, 1], exact, atol=4e-6)
 
 
 def test_merging_an_empty_partition_changes_no_bit(kernels):

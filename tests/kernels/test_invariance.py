@@ -5,6 +5,7 @@ import pytest
 
 from sealhost.kernels.backend import Role
 from sealhost.kernels.formats import Format
+from sealhost.kernels.kv_type import KvType
 
 LENGTHS = (1, 2, 3, 5, 17, 33, 64, 300)
 FORMATS = {Role.EMBEDDING: Format.Q8_0, Role.VALUE: Format.Q4_0, Role.GATE: Format.F16}
@@ -21,19 +22,36 @@ K_FORMATS = {
 }
 
 
-@pytest.fixture(params=["simple formats", "K formats", "every feature"])
+CASES = {
+    "simple formats": ("tiny", FORMATS, "float16"),
+    "K formats": ("super", K_FORMATS, "float16"),
+    "every feature": ("rich", FORMATS, "float16"),
+    "simple formats, float32 cache": ("tiny", FORMATS, "float32"),
+    "every feature, int8 cache": ("rich", FORMATS, "int8"),
+    "heads of 80, int8 cache": ("eighty", FORMATS, "int8"),
+    "every feature, float32 cache": ("rich", FORMATS, "float32"),
+}
+"""Spec, formats, type of the KV cache."""
+EIGHTY = {"dim": 160, "heads": 6, "kv_heads": 2, "head_dim": 80, "rope_dim": 32}
+
+
+@pytest.fixture(params=CASES)
 def case(request, tiny_spec, rich_spec, respec):
     """A spec and its formats."""
-    return {
-        "simple formats": (tiny_spec, FORMATS),
-        "K formats": (respec(**K_SHAPE), K_FORMATS),
-        "every feature": (rich_spec, FORMATS),
-    }[request.param]
+    specs = {"tiny": tiny_spec, "rich": rich_spec, "super": respec(**K_SHAPE), "eighty": respec(**EIGHTY)}
+    name, formats, _ = CASES[request.param]
+    return specs[name], formats
 
 
 @pytest.fixture
-def run(build, runner, cpu, case):
-    return runner(build(cpu, *case, kv_blocks=256, max_tokens=512), max_tokens=512)
+def backend(request, keeping):
+    """The backend for the case's type of cache."""
+    return keeping[KvType(CASES[request.node.callspec.params["case"]][2])]
+
+
+@pytest.fixture
+def run(build, runner, backend, case):
+    return runner(build(backend, *case, kv_blocks=256, max_tokens=512), max_tokens=512)
 
 
 @pytest.fixture(scope="module")
@@ -85,17 +103,17 @@ def test_which_blocks_a_sequence_has_does_not_matter(run, prompts):
     assert np.array_equal(first, run.step((ids, 0, scattered)))
 
 
-def test_what_a_recycled_block_held_does_not_matter(build, runner, cpu, case):
-    run = runner(build(cpu, *case, kv_blocks=4))
+def test_what_a_recycled_block_held_does_not_matter(build, runner, backend, case):
+    run = runner(build(backend, *case, kv_blocks=4))
     fresh = run.step(([1, 2, 3], 0, [2]))
     run.step((list(range(60)), 0, [0, 1, 2, 3]))
     assert np.array_equal(fresh, run.step(([1, 2, 3], 0, [2])))
 
 
-def test_the_number_of_threads_does_not_matter(build, runner, cpu, case, prompts):
+def test_the_number_of_threads_does_not_matter(build, runner, backend, case, prompts):
     results = []
     for threads in (1, 2, 3):
-        run = runner(build(cpu, *case, threads=threads, kv_blocks=256, max_tokens=512), max_tokens=512)
+        run = runner(build(backend, *case, threads=threads, kv_blocks=256, max_tokens=512), max_tokens=512)
         run.step((prompts[-1], 0, table(0)))
         results.append(run.step(([9], 300, table(0)), (prompts[4], 0, table(1))))
     assert all(np.array_equal(results[0], other) for other in results)

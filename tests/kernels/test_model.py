@@ -7,6 +7,7 @@ from sealhost.kernels.backend import Activation, Role, Rope, RopeStyle
 from sealhost.kernels.cpu import memory
 from sealhost.kernels.errors import BatchError
 from sealhost.kernels.formats import Format
+from sealhost.kernels.kv_type import KvType
 from sealhost.kernels.reference import ReferenceBackend
 
 SHAPES = {
@@ -68,12 +69,34 @@ def test_every_feature_follows_the_reference(build, runner, cpu, respec, name):
         runner(build(backend, one, Format.F32)).step((ids, 0, [0, 1, 2, 3]))
         for backend, one in (
             (cpu, spec),
-            (ReferenceBackend(cache=np.float16), spec),
+            (ReferenceBackend(cache="float16"), spec),
             (ReferenceBackend(), respec(rope_style=spec.rope_style)),
         )
     )
     assert np.abs(mine - exact).max() <= 1e-3 * np.abs(exact).max()
     assert np.abs(without - exact).max() > 1e-2 * np.abs(exact).max()
+
+
+HEADS = {"head_dim": 96, "rope_dim": 48, "heads": 6, "kv_heads": 2}
+CACHES = {KvType.FLOAT32: 1e-5, KvType.FLOAT16: 1e-3, KvType.INT8: 1e-2}
+"""What the kernels' float32 may differ from float64; a number on the edge between two stored ones falls to either."""
+
+
+@pytest.mark.parametrize("kv_type", CACHES)
+@pytest.mark.parametrize("name", ["plain", "heads of 96", "windows", "capped scores"])
+def test_every_type_of_cache_follows_the_reference_that_rounds_as_it_does(
+    build, runner, keeping, respec, kv_type, name
+):
+    spec = respec(**HEADS if name == "heads of 96" else FEATURES.get(name, {}))
+    ids, blocks = np.random.default_rng(6).integers(0, spec.vocab, 301).tolist(), list(range(19))
+    results = []
+    for backend in (keeping[kv_type], ReferenceBackend(cache=kv_type), ReferenceBackend()):
+        run = runner(build(backend, spec, Format.F32, max_tokens=300), max_tokens=300)
+        results.append(np.stack([run.step((ids[:300], 0, blocks)), run.step((ids[300:], 300, blocks))]))
+    mine, mirrored, exact = results
+    largest = np.abs(exact).max()
+    assert np.abs(mine - mirrored).max() <= CACHES[kv_type] * largest
+    assert np.abs(mine - exact).max() <= 5 * CACHES[kv_type] * largest
 
 
 def test_all_features_together_follow_the_reference(build, runner, cpu, rich_spec):

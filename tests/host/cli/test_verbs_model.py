@@ -141,12 +141,15 @@ def test_bench_prints_one_object_with_the_agreed_fields(
 ) -> None:
     root, keys = bundle_arguments
     options = ["--json", "--repeats", "1", "--decode-tokens", "8", "--prompt-tokens", "16", "--context", "1024"]
-    assert run(["bench", root, *keys, *options]) == 0
+    assert run(["bench", root, *keys, *options, "--kv-type", "int8", "--kv-mib", "16"]) == 0
     facts = json.loads(capsys.readouterr().out)
     fields = {"prefill_512_tok_s", "prefill_16_tok_s", "decode_tok_s", "threads", "backend", "peak_rss_bytes"}
     assert fields | {"load_s", "open_s", "first_token_s", "verify_s", "decode_spread"} <= set(facts)
     assert all(facts[name] > 0 for name in fields - {"backend"})
     assert facts["backend"].startswith("cpu-")
+    assert facts["kv_type"] == "int8"
+    position = 2 * 30 * 3 * (64 + 2 * 2)  # layers, KV heads, head_dim and its scales
+    assert facts["memory_bytes"]["kv"] == (16 << 20) // (16 * position) * 16 * position
 
 
 def test_bench_sweeps_depths_and_batches_and_draws_them(

@@ -22,6 +22,7 @@ from sealhost.host.weights.loaded import LoadedModel, LoadReport
 from sealhost.host.weights.loader import load
 from sealhost.kernels.backend import KV_BLOCK_TOKENS, DecoderSpec, RopeStyle
 from sealhost.kernels.cpu.backend import CpuBackend
+from sealhost.kernels.kv_type import KvType
 from sealhost.sandbox import SamplingParams, Sandbox, Vocabulary
 from sealhost.signing import DirectoryTrust, verify
 from sealhost.signing.declaration import read_plugin
@@ -275,7 +276,7 @@ class House:
         self.loaded = LoadedModel(
             name="twin", digest="", model=self.model, spec=SPEC, vocabulary=self.vocabulary, tokenizer=None,
             samplers={"greedy": self.sampler}, template=None, end_ids=frozenset({END}), context=context,
-            kv_blocks=blocks, report=LoadReport(0, 0, 0, 0, 0, {}),
+            kv_blocks=blocks, kv_type=KvType.FLOAT16, report=LoadReport(0, 0, 0, 0, 0, {}),
         )  # fmt: skip
 
     def core(self, **settings) -> Core:

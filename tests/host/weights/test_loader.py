@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from sealhost.host.config import EngineConfig
 from sealhost.host.errors import HostError, UsageError, WeightsError
-from sealhost.host.weights.kv_size import KvSize, block_bytes
+from sealhost.host.weights.kv_size import KvSize
 from sealhost.host.weights.loader import load
 from sealhost.kernels.backend import DecoderSpec, RopeStyle
 from sealhost.kernels.errors import FormatError
+from sealhost.kernels.kv_type import KvType
 from sealhost.signing import Code, SealError
 
 STRING, ARRAY, U32 = 8, 9, 4
@@ -36,6 +37,7 @@ class RecordingBackend:
         self.closed = 0
         self.finished: dict[str, int] = {}
         self.memory_bytes = {"weights": 1}
+        self.kv_type = KvType.FLOAT16
 
     def builder(self, spec, *, threads):
         if self.fail_at == "builder":
@@ -230,7 +232,7 @@ def test_a_bad_second_tensor_loads_nothing(bundle_of, tiny_llama):
 
 
 SPEC = DecoderSpec(2, 64, 4, 2, 16, 64, 100, 1000, 1e-5, 1e4, 16, RopeStyle.NORM, tied_head=True)
-BLOCK = block_bytes(SPEC)
+BLOCK = KvType.FLOAT16.block_bytes(SPEC)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ BLOCK = block_bytes(SPEC)
     ],
 )
 def test_the_pool_fits_its_memory_and_always_holds_one_whole_sequence(config, expected):
-    assert KvSize.choose(SPEC, config) == expected
+    assert KvSize.choose(SPEC, config, KvType.FLOAT16) == expected
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,12 @@ def test_the_pool_fits_its_memory_and_always_holds_one_whole_sequence(config, ex
 )
 def test_memory_that_does_not_hold_the_wanted_context_is_refused_with_both_numbers(config):
     with pytest.raises(UsageError, match=rf"expected \d+ bytes .* got {config.kv_bytes}"):
-        KvSize.choose(SPEC, config)
+        KvSize.choose(SPEC, config, KvType.FLOAT16)
+
+
+def test_a_smaller_type_makes_the_pool_larger_in_proportion():
+    held = {kind: KvSize.choose(SPEC, EngineConfig(kv_bytes=144 * BLOCK), kind).blocks for kind in KvType}
+    assert held == {KvType.FLOAT16: 144, KvType.FLOAT32: 72, KvType.INT8: 256}  # heads of 16: 18 bytes instead of 32
 
 
 @settings(max_examples=300, deadline=None)

@@ -107,7 +107,8 @@ class TwinHost:
         resources = ExitStack()
         resources.callback(self.open_now.remove, version)
         guests = tuple((one.role, TwinGuest(one.name)) for one in bundle.plugins)
-        return Opened(bundle, SimpleNamespace(), plane.model, guests, 0.5, 0.25, resources)
+        loaded = SimpleNamespace(kv_type="int8", report=SimpleNamespace(memory_bytes={"kv": 4096}))
+        return Opened(bundle, loaded, plane.model, guests, 0.5, 0.25, resources)
 
     def close(self) -> None:
         pass

@@ -31,7 +31,7 @@ def test_what_is_scraped_parses_and_names_every_family_once(desk: Any) -> None:
     assert len(names) == len(set(names))
     ours = {name for name in names if name.startswith("sealhost_")}
     assert all(family.documentation and family.type != "unknown" for family in families)
-    assert len(ours) == 21
+    assert len(ours) == 22
     assert "process_resident_memory_bytes" in names
 
 
@@ -148,6 +148,7 @@ def test_gauges_of_an_engine_are_those_of_the_moment_and_sum_over_its_versions(
     assert told['sealhost_requests_waiting{model="lab"}'] == 2
     assert told['sealhost_kv_blocks_used{model="lab"}'] == 8
     assert told['sealhost_kv_blocks{model="lab"}'] == 20
+    assert told['sealhost_kv_bytes{model="lab",type="int8"}'] == 2 * 4096
 
 
 def test_bundles_and_plugins_are_those_that_are_served(desk: Any) -> None:

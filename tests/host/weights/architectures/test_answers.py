@@ -13,14 +13,16 @@ from tiny_models import CASES
 from sealhost.host.weights.graph import FAMILIES
 from sealhost.kernels.backend import Activation, Rope
 from sealhost.kernels.cpu import CpuBackend
+from sealhost.kernels.kv_type import KvType
 from sealhost.kernels.reference import ReferenceBackend
 
 TOLERANCE = 1e-4
 """Largest difference of a log-probability; the goldens are rounded to 1e-6."""
-ROUNDED = 3e-3
-"""What float32 arithmetic may differ: a key or value on the edge between two float16 numbers falls to either side."""
-HALVES = 2e-2
-"""What a cache of float16 may cost these models, whose weights are larger than trained ones."""
+ROUNDED = {KvType.FLOAT16: 3e-3, KvType.INT8: 2e-2}
+"""The same of the CPU to a reference that rounds keys and values alike: one on the edge between two stored numbers falls
+to either side."""
+DIVERGENCE = {KvType.FLOAT16: 2e-5, KvType.INT8: 1e-2}
+"""What rounding may cost these models, whose weights are larger than trained ones: Kullback-Leibler, nats."""
 VISIBLE = 1e-2
 """A feature that changes no log-probability by this much would not be tested."""
 NAMED = {case.name: case for case in CASES}
@@ -39,17 +41,26 @@ def test_the_reference_answers_what_transformers_answer(files, goldens, name):
 
 @pytest.fixture(scope="module")
 def cpu():
-    return CpuBackend()
+    return {kv_type: CpuBackend(kv_type=kv_type) for kv_type in KvType}
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_the_cpu_answers_what_the_reference_answers_with_a_cache_of_float16(files, goldens, cpu, name):
+def test_the_cpu_answers_what_transformers_answer_with_a_cache_of_float32(files, goldens, cpu, name):
+    with closing(running.built(cpu[KvType.FLOAT32], files[name], NAMED[name].context)) as model:
+        found = running.log_probs(model, NAMED[name])
+    assert np.abs(found - goldens[name]).max() < TOLERANCE
+
+
+@pytest.mark.parametrize("kv_type", ROUNDED)
+@pytest.mark.parametrize("name", NAMED)
+def test_the_cpu_answers_what_the_reference_answers_with_a_cache_that_rounds(files, goldens, cpu, name, kv_type):
     answers = []
-    for backend in (cpu, ReferenceBackend(cache=np.float16)):
+    for backend in (cpu[kv_type], ReferenceBackend(cache=kv_type)):
         with closing(running.built(backend, files[name], NAMED[name].context)) as model:
             answers.append(running.log_probs(model, NAMED[name]))
-    assert np.abs(answers[0] - answers[1]).max() < ROUNDED
-    assert np.abs(answers[0] - goldens[name]).max() < HALVES
+    assert np.abs(answers[0] - answers[1]).max() < ROUNDED[kv_type]
+    divergence = (np.exp(goldens[name]) * (goldens[name] - answers[0])).sum(axis=1)
+    assert divergence.max() < DIVERGENCE[kv_type]
 
 
 class Altered:
