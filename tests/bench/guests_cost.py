@@ -74,14 +74,14 @@ def costs(vocabulary: Vocabulary) -> list[Cost]:
         with Sandbox(cache_directory=cache) as sandbox:
             for words, wanted in ((vocabulary, 200), (_grown(vocabulary), 500)):
                 size = len(words.texts)
-                tokenizer, sampler = sandbox.load_tokenizer(bpe, words), sandbox.load_sampler(standard, size)
+                tokenizer, sampler = sandbox.load_tokenizer(bpe, words), sandbox.load_sampler(standard, size, words)
                 lines.append(_cost(f"new tokenizer instance, {size:,} tokens", wanted, _starts(tokenizer)))
                 lines.append(_cost(f"new sampler session, {size:,} logits", wanted, _sessions(sampler)))
             at_once = sandbox.load_sampler(_at_once(), 260)
             lines.append(_cost("sampler step, host's part", 10, _steps(at_once)))
         for plugin, load in (
             (bpe, lambda sandbox, one: sandbox.load_tokenizer(one, vocabulary)),
-            (standard, lambda sandbox, one: sandbox.load_sampler(one, len(vocabulary.texts))),
+            (standard, lambda sandbox, one: sandbox.load_sampler(one, len(vocabulary.texts), vocabulary)),
         ):
             name = f"admission and cached load, {plugin.name}"
             lines.append(_cost(name, 10_000, _loads(cache, plugin, load)))

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,17 +28,59 @@ def single(value: float) -> np.float64:
     return np.float64(np.float32(value))
 
 
-def repeats(history: list[int], config: dict[str, Any]) -> dict[int, int]:
+Words = Mapping[int, bytes]
+"""What ids spell; ids that are not there spell nothing."""
+
+BREAKERS = ("\n", ":", '"', "*")
+"""llama.cpp's, where a request names none."""
+
+
+def spells(ids: list[int], rest: bytes, words: Words) -> int | None:
+    """How many of these ids spell `rest`, whatever the last one spells behind it; None: they do not."""
+    for used, token in enumerate(ids):
+        word = words.get(token, b"")
+        if not word or not (word.startswith(rest) or rest.startswith(word)):
+            return None
+        rest = rest[len(word) :]
+        if not rest:
+            return used + 1
+    return None
+
+
+def breaks(token: int, breaker: int | str, words: Words) -> bool:
+    """Whether an id breaks by itself."""
+    return token == breaker if isinstance(breaker, int) else breaker.encode() in words.get(token, b"")
+
+
+def unbroken(past: list[int], breakers: Sequence[int | str], words: Words) -> int:
+    """How many ids at the end a run may have: those behind the breaker that begins nearest to it."""
+    for place in reversed(range(len(past))):
+        ends = []
+        for breaker in breakers:
+            text, word = b"" if isinstance(breaker, int) else breaker.encode(), words.get(past[place], b"")
+            if breaks(past[place], breaker, words):
+                ends.append(place + 1)
+                continue
+            for held in range(1, min(len(text), len(word) + 1)):
+                used = spells(past[place + 1 :], text[held:], words) if word.endswith(text[:held]) else None
+                ends += [] if used is None else [place + 1 + used]
+        if ends:
+            return len(past) - max(ends)
+    return len(past)
+
+
+def repeats(history: list[int], config: dict[str, Any], words: Words = MappingProxyType({})) -> dict[int, int]:
     """How long a run each id would go on repeating, by comparing at every place."""
     window = config.get("dry_penalty_last_n", -1)
     past = history if window < 0 else history[len(history) - min(window, len(history)) :]
-    breakers = set(config.get("dry_sequence_breakers", ()))
+    breakers = config.get("dry_sequence_breakers", BREAKERS)
+    most = unbroken(past, breakers, words)
     found: dict[int, int] = {}
     for place in range(len(past) - 1):  # the run ends here, and past[place + 1] followed it
         length = 0
-        while length <= place and past[place - length] == past[-1 - length] and past[-1 - length] not in breakers:
+        while length <= min(place, most - 1) and past[place - length] == past[-1 - length]:
             length += 1
-        if past[place + 1] not in breakers:
+        if not any(breaks(past[place + 1], breaker, words) for breaker in breakers):
             found[past[place + 1]] = max(found.get(past[place + 1], 0), length)
     return {token: length for token, length in found.items() if length >= config.get("dry_allowed_length", 2)}
 
@@ -50,6 +94,7 @@ class Chain:
     ids: np.ndarray
     x: np.ndarray
     mu: float
+    words: Words
     divisor: float = 1.0
     near: list[bool] = field(default_factory=list)
 
@@ -84,7 +129,8 @@ class Chain:
         if multiplier == 0:
             return
         allowed = self.config.get("dry_allowed_length", 2)
-        for token, length in repeats([*self.parameters.prompt, *self.parameters.generated], self.config).items():
+        history = [*self.parameters.prompt, *self.parameters.generated]
+        for token, length in repeats(history, self.config, self.words).items():
             with np.errstate(over="ignore"):
                 penalty = np.minimum(multiplier * np.float64(base) ** (length - allowed), LARGEST_PENALTY)
             self.x = np.where(self.ids == token, self.x - penalty * self.divisor, self.x)
@@ -161,7 +207,9 @@ class Chain:
         self.keep((surprise <= self.mu) | (np.arange(len(self.x)) == 0))
 
 
-def configured(logits: np.ndarray, p: Parameters, config: dict[str, Any], mu: float = 0) -> Survivors | None:
+def configured(
+    logits: np.ndarray, p: Parameters, config: dict[str, Any], mu: float = 0, words: Words = MappingProxyType({})
+) -> Survivors | None:
     """Who may be drawn and with what probability; None: nobody.
 
     Args:
@@ -169,6 +217,7 @@ def configured(logits: np.ndarray, p: Parameters, config: dict[str, Any], mu: fl
         p: Of the row; `second` decides whether XTC acts.
         config: Of the request.
         mu: Mirostat's, if it is on.
+        words: What the ids spell, for DRY's breakers.
     """
     x = logits.astype(np.float32).astype(np.float64)
     with np.errstate(invalid="ignore"):
@@ -181,7 +230,7 @@ def configured(logits: np.ndarray, p: Parameters, config: dict[str, Any], mu: fl
     if x.max() == np.inf:
         ids = np.flatnonzero(x == np.inf)
         x[ids] = 0
-    chain = Chain(p, config, ids, x[ids], mu)
+    chain = Chain(p, config, ids, x[ids], mu, words)
     order = config.get("samplers", ORDER)
     with np.errstate(under="ignore", over="ignore"):
         if p.temperature == 0:

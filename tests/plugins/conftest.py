@@ -86,6 +86,12 @@ def sampler(guest_engine, standard_module) -> SamplerGuest:
 
 
 @pytest.fixture(scope="session")
+def spelling_sampler(guest_engine, standard_module):
+    """The standard sampler with a vocabulary: the words that it is called with."""
+    return lambda words: SamplerGuest(guest_engine, standard_module, words)
+
+
+@pytest.fixture(scope="session")
 def smollm2_columns(smollm2_gguf) -> VocabularyColumns:
     """The demo model's vocabulary and merges."""
     from sealhost.host.weights.gguf import GgufFile

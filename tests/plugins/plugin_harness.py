@@ -173,12 +173,27 @@ SAMPLER_FIELDS = [
 """The header's struct sealhost_sampler_layout, each a uint32."""
 
 
-class SamplerGuest(Instance):
-    """A sampler after `init`."""
+def token_table(words: list[bytes]) -> bytes:
+    """The header's struct sealhost_token_table and its columns, of normal tokens that spell `words`."""
+    count = len(words)
+    offsets = 32 + -(-count // 8) * 8
+    texts = offsets + -(-4 * (count + 1) // 8) * 8
+    head = struct.pack("<IIiiiIII", 32, count, -1, -1, -1, 32, offsets, texts)
+    column = np.cumsum([0, *map(len, words)]).astype("<u4").tobytes()
+    return (
+        (head + bytes([NORMAL]) * count).ljust(offsets, b"\0") + column.ljust(texts - offsets, b"\0") + b"".join(words)
+    )
 
-    def __init__(self, engine, module) -> None:
+
+class SamplerGuest(Instance):
+    """A sampler after `init`; `words`: what each id spells, for one that asks for it."""
+
+    def __init__(self, engine, module, words: list[bytes] | None = None) -> None:
         super().__init__(engine, module)
         assert self.call("sealhost_sampler_v1") == 0
+        if words is not None:
+            table = token_table(words)
+            self.write(self.call("vocabulary", len(table)), table)
         assert self.call("init") == 0
         self.area = dict(zip(SAMPLER_FIELDS, self.layout(22), strict=True))
         assert self.area["size"] == 88

@@ -34,7 +34,7 @@ def guard(sandbox):
 
 @pytest.fixture(scope="module")
 def standard(sandbox):
-    return sandbox.load_sampler(AuthoredPlugin.read(reference_plugin("sampler", "standard")), SIZE)
+    return sandbox.load_sampler(AuthoredPlugin.read(reference_plugin("sampler", "standard")), SIZE, WORDS)
 
 
 class Said(NamedTuple):

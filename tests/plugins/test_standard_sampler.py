@@ -382,4 +382,4 @@ def test_a_step_at_128k_logits_costs_no_more_instructions_than_the_readme_says(s
 def test_the_module_imports_nothing_and_its_memory_is_fixed(standard_module):
     assert not list(standard_module.imports)
     limits = next(export.type.limits for export in standard_module.exports if export.name == "memory")
-    assert limits.min == limits.max == 512
+    assert limits.min == limits.max == 640

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from configured_reference import configured
+from configured_reference import BREAKERS, configured, repeats
 from plugin_harness import Parameters
 
 pytestmark = pytest.mark.oracle
@@ -130,6 +130,51 @@ def test_dry_is_the_peers(peer, smollm2_gguf, breakers):
             assert same(who, applied(peer, sampler, logits, history))
             acted += who.cumulative.tolist() != plain.cumulative.tolist()
     assert acted > CASES / 8
+
+
+PIECES = ["q", "x", "z", "j", " it", " the", ":", "\n", " at", "at", "he", '"', " *", "."]
+SPELLED = [None, ["qx", "tq"], ["he", "zqj"], ["\n", "x"], [" itq", "jz", "z"], ["t:", "e:"], [".q", "zx"]]
+
+
+@pytest.mark.parametrize("breakers", SPELLED)
+def test_dry_breaks_at_the_peers_texts(peer, smollm2_gguf, breakers):
+    parameters = peer.llama_model_default_params()
+    parameters.vocab_only = True
+    chance, acted, broke, size = np.random.default_rng(73), 0, 0, 4000
+    model = peer.llama_model_load_from_file(str(smollm2_gguf).encode(), parameters)
+    with closing(_Freed(peer, model)):
+        vocabulary = peer.llama_model_get_vocab(model)
+        words = _words(peer, vocabulary, size)
+        ids = [token for token, word in words.items() if word.decode(errors="ignore") in PIECES]
+        assert len(ids) >= len(PIECES) - 1
+        given = list(BREAKERS) if breakers is None else breakers
+        texts = (ctypes.c_char_p * len(given))(*(text.encode() for text in given))
+        for _ in range(CASES):
+            logits = chance.normal(0, 3, size).astype(np.float32)
+            motif = chance.choice(ids, int(chance.integers(3, 9))).tolist()
+            history = tuple((motif * 9)[: int(chance.integers(8, 40))])
+            allowed, last = int(chance.integers(1, 4)), int(chance.choice([40, 20]))
+            sampler = peer.llama_sampler_init_dry(vocabulary, 0.8, 1.2, allowed, last, texts, len(given))
+            config = {"dry_multiplier": float(np.float32(0.8)), "dry_base": float(np.float32(1.2))}
+            config |= {"dry_allowed_length": allowed, "dry_penalty_last_n": last, "samplers": ["dry"]}
+            unbroken = repeats(list(history), {**config, "dry_sequence_breakers": []})
+            if breakers is not None:
+                config["dry_sequence_breakers"] = breakers
+            who = configured(logits, Parameters(generated=history), config, words=words)
+            assert same(who, applied(peer, sampler, logits, history)), (history, config)
+            found = repeats(list(history), config, words)
+            acted += bool(found)
+            broke += found != unbroken
+    assert min(acted, broke) > CASES / 20
+
+
+def _words(peer: Any, vocabulary: Any, size: int) -> dict[int, bytes]:
+    """What its first tokens spell."""
+    piece, words = ctypes.create_string_buffer(256), {}
+    for token in range(size):
+        length = peer.llama_token_to_piece(vocabulary, token, piece, 256, 0, False)
+        words[token] = piece.raw[: max(length, 0)]
+    return words
 
 
 class _Freed:

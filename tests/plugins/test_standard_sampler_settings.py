@@ -113,6 +113,89 @@ def test_dry_penalises_the_ids_that_would_go_on_repeating(sampler, config, histo
     assert repeats(list(history), {**DRY, **config}).keys() == expected
 
 
+WORDS = [
+    b"a",
+    b"b",
+    b"ab",
+    b"ba",
+    b"a:",
+    b":",
+    b"\n\n",
+    b'"',
+    b"c",
+    b"",
+    "é".encode()[:1],
+    "é".encode()[1:],
+    b"**",
+    b"x",
+]
+SPELLED = [
+    # what, configuration, history, ids that are penalised
+    ("a colon breaks where nothing is said", {}, (0, 5, 8, 0, 5), set()),
+    ("and a token that holds one", {}, (0, 4, 8, 0, 4), set()),
+    ("two line feeds hold one", {}, (0, 6, 8, 0, 6), set()),
+    ("a breaker is not penalised", {}, (0, 1, 5, 8, 0, 1), set()),
+    ("nor a token that holds one", {}, (0, 1, 4, 8, 0, 1), set()),
+    ("an empty list breaks nowhere", {"dry_sequence_breakers": []}, (0, 5, 8, 0, 5), {8}),
+    ("a list replaces the default", {"dry_sequence_breakers": ["x"]}, (0, 5, 8, 0, 5), {8}),
+    ("text of two tokens", {"dry_sequence_breakers": ["ab"]}, (13, 0, 1, 8, 13, 0, 1), set()),
+    ("text of one token and a half", {"dry_sequence_breakers": ["aba"]}, (13, 0, 3, 8, 13, 0, 3), set()),
+    ("text that ends within a token", {"dry_sequence_breakers": ["bb"]}, (13, 1, 3, 8, 13, 1, 3), set()),
+    ("text across three tokens", {"dry_sequence_breakers": ["bax:"]}, (1, 0, 13, 5, 8, 0, 1, 0, 13, 5, 8, 0), {1}),
+    ("the same, not spelled to its end", {"dry_sequence_breakers": ["bax::"]}, (1, 0, 13, 5, 8, 1, 0, 13, 5), {8}),
+    ("a control token within a text", {"dry_sequence_breakers": ["ab"]}, (0, 9, 1, 8, 0, 9, 1), {8}),
+    ("a token's second try at a text", {"dry_sequence_breakers": ["aab"]}, (13, 0, 0, 2, 8, 13, 0, 0, 2), set()),
+    ("a letter of two tokens", {"dry_sequence_breakers": ["é"]}, (13, 10, 11, 8, 13, 10, 11), set()),
+    ("ids and texts in one list", {"dry_sequence_breakers": ["é", 13]}, (0, 13, 8, 0, 13), set()),
+    ("a text behind the run's beginning", {"dry_sequence_breakers": ["xa"]}, (13, 0, 1, 8, 13, 0, 1), set()),
+    ("enough ids behind a text", {"dry_sequence_breakers": ["xa"]}, (13, 0, 1, 2, 8, 13, 0, 1, 2), {8}),
+    ("an id beyond the vocabulary spells nothing", {"dry_sequence_breakers": ["a"]}, (14, 15, 8, 14, 15), {8}),
+]
+
+
+@pytest.mark.parametrize(
+    ("config", "history", "expected"), [one[1:] for one in SPELLED], ids=[one[0] for one in SPELLED]
+)
+def test_dry_breaks_where_its_texts_stand_in_whatever_tokens(spelling_sampler, config, history, expected):
+    sampler = spelling_sampler(WORDS)
+    asked = Parameters(generated=history, config=written({**DRY, **config}))
+    drawn = {sampler.draw(np.zeros(16, np.float32), replace(asked, random=u64(u))) for u in np.linspace(0, 0.999, 81)}
+    assert set(range(16)) - drawn == expected
+    assert repeats(list(history), {**DRY, **config}, dict(enumerate(WORDS))).keys() == expected
+
+
+def test_random_texts_break_as_the_reference_says(spelling_sampler):
+    chance, acted = np.random.default_rng(51), 0
+    words = [b"a", b"b", b"ab", b"ba", b"aab", b"bb", b"", b"c", b"abc"]
+    sampler = spelling_sampler(words)
+    for _ in range(300):
+        texts = ["".join(chance.choice(["a", "b", "c"], int(chance.integers(1, 6)))) for _ in range(chance.integers(4))]
+        motif = chance.integers(0, len(words), int(chance.integers(2, 7))).tolist()
+        history = tuple((motif * 4)[: int(chance.integers(4, 20))])
+        config = {**DRY, "dry_sequence_breakers": texts, "dry_allowed_length": int(chance.integers(1, 4))}
+        asked = Parameters(temperature=0, generated=history, config=written(config))
+        penalised = {token for token in range(len(words)) if sampler.draw(one_hot(token), asked) != token}
+        assert penalised == repeats(list(history), config, dict(enumerate(words))).keys(), (texts, history)
+        acted += len(penalised)
+    assert acted > 100
+
+
+def one_hot(token: int) -> np.ndarray:
+    logits = np.zeros(9, np.float32)
+    logits[token] = 1
+    return logits
+
+
+def test_what_a_request_breaks_at_is_forgotten_with_it(spelling_sampler):
+    sampler = spelling_sampler(WORDS)
+    for breakers, breaks in (([":"], 1), (["x"], 0), ([5], 1), ([], 0), (["q", "a:"], 1), (["q"], 0), (None, 1)):
+        config = DRY if breakers is None else {**DRY, "dry_sequence_breakers": breakers}
+        logits = np.zeros(16, np.float32)
+        logits[[8, 9]] = [5, 4]
+        asked = Parameters(temperature=0, generated=(0, 5, 8, 0, 5), config=written(config))
+        assert sampler.draw(logits, asked) == (8 if breaks else 9), breakers
+
+
 def test_a_longer_repetition_is_penalised_more_and_never_without_bound(sampler):
     config = {"dry_multiplier": 1, "dry_base": 2}
     history = (1, 2, 3, 4, 7, 9, 3, 4, 8, 1, 2, 3, 4)  # four ids before 7: 2 ** 2, two before 8: 1
@@ -148,6 +231,10 @@ REFUSED = [
     b'{"dry_allowed_length":0}',
     b'{"dry_allowed_length":1.5}',
     b'{"dry_sequence_breakers":[-1]}',
+    b'{"dry_sequence_breakers":[""]}',
+    b'{"dry_sequence_breakers":["' + b"x" * 161 + b'"]}',
+    b'{"dry_sequence_breakers":[' + b",".join([b'"x"'] * 65) + b"]}",
+    b'{"dry_sequence_breakers":[null]}',
     b'{"dry_sequence_breakers":[' + b",".join([b"1"] * 65) + b"]}",
     b'{"mirostat":1}',
     b'{"samplers":["top_k","top_k"]}',

@@ -11,6 +11,7 @@ from typing import IO
 
 import numpy as np
 
+from sealhost.host.cli.plugin_vocabulary import trial_vocabulary
 from sealhost.plugins import reference_plugin
 from sealhost.sandbox import SamplerPlugin, SamplingParams, Sandbox
 from sealhost.sandbox.recording import Recorder
@@ -23,7 +24,7 @@ STEPS = 12
 def standard(sandbox: Sandbox) -> SamplerPlugin:
     """The reference sampler, as the sandbox wants to see a plugin."""
     wasm = (reference_plugin("sampler", "standard") / "plugin.wasm").read_bytes()
-    limits = SimpleNamespace(memory_bytes=1 << 25, init_ms=1000, load_ms=1000, step_ms=1000, encode_ms=1000)
+    limits = SimpleNamespace(memory_bytes=1 << 26, init_ms=1000, load_ms=1000, step_ms=1000, encode_ms=1000)
     # the digest is left out, so that a rebuilt module does not change the recording
     facts = SimpleNamespace(
         name="standard",
@@ -35,7 +36,7 @@ def standard(sandbox: Sandbox) -> SamplerPlugin:
         limits=limits,
         config_schema=None,
     )
-    return sandbox.load_sampler(facts, VOCABULARY)
+    return sandbox.load_sampler(facts, VOCABULARY, trial_vocabulary())
 
 
 def record(sampler: SamplerPlugin, file: IO[bytes]) -> None:

@@ -35,8 +35,8 @@ def reference_guest(guest_of_bytes, guest_limits):
 
 
 @pytest.fixture(scope="module")
-def standard_sampler(reference_sandbox, reference_guest):
-    return reference_sandbox.load_sampler(reference_guest("samplers/standard"), VOCABULARY)
+def standard_sampler(reference_sandbox, reference_guest, bpe_vocabulary):
+    return reference_sandbox.load_sampler(reference_guest("samplers/standard"), VOCABULARY, bpe_vocabulary)
 
 
 def gpt2_alphabet() -> list[str]:

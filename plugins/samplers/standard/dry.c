@@ -1,17 +1,11 @@
 #include "dry.h"
 
+#include "breakers.h"
 #include "limits.h"
 #include "sealhost_guest.h"
 
 /* matches[i]: how many ids before (and with) the i-th from the end equal those at the end. */
 static uint32_t matches[HISTORY_CAPACITY];
-
-static int is_breaker(uint32_t id, const struct settings *settings) {
-    for (uint32_t i = 0; i < settings->dry_breaker_count; i++)
-        if (settings->dry_breakers[i] == id)
-            return 1;
-    return 0;
-}
 
 /* The Z function of the last `count` ids read backwards; `last` is the last one. Returns the longest match. */
 static uint32_t find_matches(const uint32_t *last, uint32_t count) {
@@ -39,12 +33,10 @@ int32_t dry_find(struct row *row, const struct request *request, const struct se
     if (settings->dry_multiplier == 0 || count < 2)
         return SEALHOST_OK;
     const uint32_t *last = request->history + request->parameters->history_length - 1;
-    uint32_t longest = find_matches(last, count), limit = 0;
-    while (limit < longest && !is_breaker(*(last - limit), settings))
-        limit++;
+    uint32_t limit = breakers_limit(last, count, find_matches(last, count));
     for (uint32_t i = 1; i < count && limit >= settings->dry_allowed_length; i++) {
         uint32_t match = matches[i] < limit ? matches[i] : limit, next = *(last - i + 1);
-        if (match < settings->dry_allowed_length || is_breaker(next, settings))
+        if (match < settings->dry_allowed_length || breakers_break(next))
             continue;
         struct adjusted *entry = adjust_entry(row, next);
         if (!entry)

@@ -2,8 +2,8 @@
  *
  * Where the end of the history, n ids of it, has occurred before, the id that followed there is penalised by
  * multiplier * base^(n - allowed_length), for the longest such n, if n >= allowed_length. The repeated run holds no
- * sequence breaker, and breakers are not penalised. Source: p-e-w, text-generation-webui #5677; llama.cpp's
- * llama_sampler_dry with breakers of one id each.
+ * sequence breaker (breakers.h), and ids that break by themselves are not penalised. Source: p-e-w,
+ * text-generation-webui #5677; llama.cpp's llama_sampler_dry.
  */
 #ifndef DRY_H
 #define DRY_H

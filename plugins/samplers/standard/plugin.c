@@ -6,6 +6,7 @@
 #include "exponential.h"
 #include "limits.h"
 #include "sealhost_guest.h"
+#include "words.h"
 
 static float logits[MAX_ROWS][VOCAB_CAPACITY] __attribute__((aligned(4096)));
 static struct sealhost_row rows[MAX_ROWS] __attribute__((aligned(8)));
@@ -45,6 +46,10 @@ SEALHOST_EXPORT(layout) int32_t layout(void) {
         .error_capacity = SEALHOST_ERROR_BYTES,
     };
     return (int32_t)sealhost_offset(&published);
+}
+
+SEALHOST_EXPORT(vocabulary) int32_t vocabulary(uint32_t size) {
+    return words_place(size);
 }
 
 SEALHOST_EXPORT(init) int32_t init(void) {

@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include "breakers.h"
 #include "json.h"
 #include "sealhost_guest.h"
 
@@ -57,13 +58,14 @@ static double whole(struct json *in, double least, double most) {
     return value;
 }
 
-static void read_breakers(struct json *in, struct settings *settings) {
+/* Ids and texts; the list replaces the default. */
+static void read_breakers(struct json *in) {
+    breakers_clear();
     for (json_open(in, '['); json_next(in, ']');) {
-        uint32_t id = (uint32_t)whole(in, 0, 4294967295.0);
-        if (settings->dry_breaker_count == MAX_BREAKERS)
-            in->bad = 1;
-        else
-            settings->dry_breakers[settings->dry_breaker_count++] = id;
+        int is_text = in->at < in->end && *in->at == '"';
+        int has_room = is_text ? breakers_add_text(json_string(in, breakers_text(), MAX_BREAKER_TEXT))
+                               : breakers_add_id((uint32_t)whole(in, 0, 4294967295.0));
+        in->bad |= !has_room;
     }
 }
 
@@ -103,7 +105,7 @@ static void read_member(struct json *in, const char *name, struct settings *sett
     else if (json_is(name, "dry_penalty_last_n"))
         settings->dry_penalty_last_n = (int32_t)whole(in, -1, 1e6);
     else if (json_is(name, "dry_sequence_breakers"))
-        read_breakers(in, settings);
+        read_breakers(in);
     else if (json_is(name, "mirostat")) {
         settings->mirostat = (int)whole(in, 0, 2);
         in->bad |= settings->mirostat == 1;
@@ -115,6 +117,8 @@ static void read_member(struct json *in, const char *name, struct settings *sett
 
 int32_t settings_read(struct settings *settings, const uint8_t *bytes, uint32_t length) {
     set_defaults(settings);
+    breakers_clear();
+    breakers_default();
     if (!length)
         return SEALHOST_OK;
     struct json in = {bytes, bytes + length, 0, 0};

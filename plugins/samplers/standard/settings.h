@@ -1,4 +1,5 @@
-/* What a request's `sampler_config` asks of this sampler, with llama.cpp's names and defaults. */
+/* What a request's `sampler_config` asks of this sampler, with llama.cpp's names and defaults. Its sequence breakers lie
+ * in breakers.h. */
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
@@ -17,8 +18,6 @@ enum stage {
     STAGES,
 };
 
-#define MAX_BREAKERS 64u /* as many as the schema lets through */
-
 struct settings {
     int given;               /* whether there is a configuration with anything in it */
     double dynatemp_range;   /* 0: off */
@@ -31,8 +30,6 @@ struct settings {
     double dry_base;
     uint32_t dry_allowed_length;
     int32_t dry_penalty_last_n; /* ids at the end of the history that it looks at; -1: all */
-    uint32_t dry_breakers[MAX_BREAKERS];
-    uint32_t dry_breaker_count;
     int mirostat;            /* 0 or 2 */
     double mirostat_tau, mirostat_eta;
     uint8_t order[STAGES];   /* enum stage */

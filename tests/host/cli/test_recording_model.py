@@ -29,8 +29,10 @@ def replayed(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[in
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_an_answer_replays_to_the_same_tokens(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, facts = replayed(capsys, recording, reference_plugin("sampler", "standard"))
+def test_an_answer_replays_to_the_same_tokens(
+    recording: Path, smollm2_gguf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, facts = replayed(capsys, recording, reference_plugin("sampler", "standard"), "--model", smollm2_gguf)
     assert (code, facts["alike"], facts["complete"]) == (0, True, True)
     assert facts["steps"] == facts["decisions"] == 6
     assert facts["recorded with"] == "standard, this module"
