@@ -49,6 +49,13 @@ class ControlTexts:
         """Where control texts stand: (first letter, one past the last), by ascending ends."""
         return self._plain.spans(text)
 
+    def matches(self, text: str) -> Iterator[tuple[int, int]]:
+        """Those that a tokenizer finds, which never overlap: at each place the longest, from left to right.
+
+        For a template's own text: where texts begin alike it may read each letter once for every place.
+        """
+        return self._plain.matches(text)
+
     def any_rewritten(self, text: str) -> bool:
         """Whether one stands there in any case of letters and with any blanks, as a template could have made it."""
         return next(self._rewritten.spans(_rewritten(text)), None) is not None
@@ -102,6 +109,20 @@ class _Automaton:
             at += 1
             if size := longest[node]:
                 yield at - size, at
+
+    def matches(self, text: str) -> Iterator[tuple[int, int]]:
+        at = 0
+        while self._first is not None and (found := self._first.search(text, at)) is not None:
+            start, node, stop = found.start(), _ROOT, 0
+            for end in range(start, len(text)):
+                if (inner := self._next[node].get(text[end])) is None:
+                    break
+                node = inner
+                if self._longest[node] == end + 1 - start:  # else a shorter one ends here
+                    stop = end + 1
+            if stop:
+                yield start, stop
+            at = stop or start + 1
 
     def _follow(self, node: int, letter: str) -> int:
         """Where a letter leads from a node, or from the longest of its suffixes that knows it."""

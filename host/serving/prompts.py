@@ -1,11 +1,7 @@
 """From what a client sent to the token ids of its prompts; runs on worker threads, never on the event loop.
 
 Rules (clause 5.3 of host/README.md)
-* Text of a client never becomes a control token. A chat prompt is encoded in one run, with control tokens
-  parsed, when every control token's text in it was written by the template. Otherwise it is encoded piece by piece:
-  the template's pieces with control tokens parsed, message pieces without; the ids are joined.
-* One run gives what other hosts give for the same template; the pieces give the same but where a message begins
-  with white space that the tokenizer would have joined to the template's.
+* Text of a client never becomes a control token (chat_ids).
 * A template that writes the text of the beginning-of-sequence token gets no second one.
 * Text so long that its ids cannot fit into the context is refused before it is encoded.
 
@@ -20,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..errors import RequestError
+from .chat_ids import chat_ids
 from .schema import UNSUPPORTED_PARAMETER, Message, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .control_text import ControlTexts
     from .served import ServedModel
-    from .template import Piece, Rendering
 
 MAX_MESSAGES = 4096
 """Messages of a conversation: more do not fit any context that we serve."""
@@ -73,7 +68,10 @@ def chat_prompt(model: ServedModel, messages: Sequence[dict[str, str]]) -> tuple
         raise RequestError(problem, "use /v1/completions", param="messages")
     rendering = model.template.render(messages)
     _refuse_hopeless(model, rendering.text, "messages")
-    ids = _encode(model, rendering, messages)
+    if rendering.pieces is None and model.control.any_rewritten(_joined(messages)):
+        problem = "expected none with the text of a control token, which this model's template could not keep apart"
+        raise RequestError(problem, "leave such text out", param="messages")
+    ids = chat_ids(model, rendering)
     bos = model.token_bytes[model.bos].decode("utf-8", "replace") if model.bos >= 0 else ""
     if model.add_bos and bos and not rendering.text.startswith(bos):
         ids = [model.bos, *ids]
@@ -145,29 +143,9 @@ def _content(content: str | list[dict[str, Any]] | None, path: str) -> str:
     return "".join(texts)
 
 
-def _encode(model: ServedModel, rendering: Rendering, messages: Sequence[dict[str, str]]) -> list[int]:
-    if rendering.pieces is None and model.control.any_rewritten(_joined(messages)):
-        problem = "expected none with the text of a control token, which this model's template could not keep apart"
-        raise RequestError(problem, "leave such text out", param="messages")
-    if rendering.pieces is None or not _forged(model.control, rendering.pieces, rendering.text):
-        return model.tokenizer.encode(rendering.text, add_special=False, parse_special=True)
-    ids: list[int] = []
-    for piece in rendering.pieces:
-        ids += model.tokenizer.encode(piece.text, add_special=False, parse_special=not piece.from_message)
-    return ids
-
-
 def _joined(messages: Sequence[dict[str, str]]) -> str:
     """A client's texts as a template might join them."""
     return "".join(value for message in messages for key, value in message.items() if key != "role")
-
-
-def _forged(control: ControlTexts, pieces: Sequence[Piece], text: str) -> bool:
-    """Whether the text of any control token touches what a client wrote."""
-    ours = bytearray()  # one flag a letter: 1 where a client wrote it
-    for piece in pieces:
-        ours += (b"\1" if piece.from_message else b"\0") * len(piece.text)
-    return any(ours.find(1, start, stop) >= 0 for start, stop in control.spans(text))
 
 
 def _listed(prompt: str | list[Any]) -> list[str | list[int]]:

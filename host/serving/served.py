@@ -87,7 +87,9 @@ class ServedModel:
         control_texts: Texts of the ids that stand for control, never for text.
         stop_ids: Ids that end an answer.
         bos: Id of the beginning-of-sequence token, -1 for none.
-        add_bos: Whether a prompt starts with it.
+        eos: Id of the end-of-sequence token, -1 for none.
+        add_bos: Whether a prompt starts with BOS.
+        add_space_prefix: Whether its tokenizer puts a space before a text.
         template: Its chat template, None when the bundle has none.
         samplers: Its sampler plugins by name, the default first.
         engine: Where its requests run.
@@ -105,7 +107,9 @@ class ServedModel:
     control_texts: tuple[str, ...]
     stop_ids: frozenset[int]
     bos: int
+    eos: int
     add_bos: bool
+    add_space_prefix: bool
     template: ChatTemplate | None
     samplers: Mapping[str, Sampler]
     engine: EnginePort

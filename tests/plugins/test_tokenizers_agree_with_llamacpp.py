@@ -6,6 +6,7 @@ import random
 import runpy
 import unicodedata
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 import wasmtime
@@ -119,3 +120,26 @@ def test_special_tokens_agree(models, load_file, name):
                 assert encode(text, PARSE_SPECIAL) == peer.encode(text, **flags), text
         for text in ("hello", "", "  x"):
             assert encode(text, ADD_SPECIAL) == peer.encode(text, add_special=True), text
+
+
+@pytest.mark.parametrize("name", ["llama-spm", "baichuan"])
+def test_chats_whose_control_tokens_are_bos_and_eos_agree(models, load_file, name):
+    # Phi-3's have others, and llama.cpp knows from the model's name that they swallow white space
+    from sealhost.host.serving.chat_ids import chat_ids
+    from sealhost.host.serving.control_text import ControlTexts
+    from sealhost.host.serving.template import Piece, Rendering
+
+    path, chance = models / f"ggml-vocab-{name}.gguf", random.Random(5)
+    words, encode = load_file(path)
+    tokenizer = SimpleNamespace(encode=lambda text, **flags: encode(text, flags["parse_special"] * PARSE_SPECIAL))
+    model = SimpleNamespace(
+        tokenizer=tokenizer, token_bytes=words.token_bytes, bos=words.bos, eos=words.eos, add_space_prefix=True
+    )
+    model.control = ControlTexts(["<s>", "</s>", "<unk>"])
+    with closing(LlamaCpp(path)) as peer:
+        for _ in range(500):
+            own = [chance.choice(["<s>", "</s>", "<s>[INST] ", " [/INST] ", "</s>\n<|user|>\n", "x"]) for _ in range(6)]
+            said = [Piece(random_text(chance), from_message=True) for _ in own]
+            parts = [part for pair in zip(map(Piece, own, [False] * 6), said, strict=True) for part in pair]
+            whole = "".join(part.text for part in parts)
+            assert chat_ids(model, Rendering(whole, tuple(parts))) == peer.encode(whole, parse_special=True), whole

@@ -220,7 +220,9 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
         "created": 1_700_000_000,
         "context": 256,
         "bos": BOS,
+        "eos": EOS,
         "add_bos": False,
+        "add_space_prefix": False,
         "samplers": {"standard": sampler("standard"), "other": sampler("other", OTHER_SCHEMA)},
     } | changes
     tokenizer = ByteTokenizer()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 
 import pytest
@@ -27,6 +28,16 @@ def test_each_occurrence_lies_within_one_that_is_told_and_nothing_else_is_told(s
     told, there = set(ControlTexts(texts).spans(text)), every_span(texts, text)
     assert told <= there
     assert all(any(first <= start and stop <= last for first, last in told) for start, stop in there)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_matches_is_the_longest_at_each_place_from_left_to_right(seed: int) -> None:
+    chance = random.Random(seed)
+    texts = tuple("".join(chance.choices("ab<", k=chance.randint(0, 4))) for _ in range(chance.randint(0, 8)))
+    text = "".join(chance.choices("ab<", k=40))
+    longest_first = sorted(filter(None, texts), key=len, reverse=True)
+    expected = [one.span() for one in re.finditer("|".join(longest_first), text)] if longest_first else []
+    assert list(ControlTexts(texts).matches(text)) == expected
 
 
 @pytest.mark.parametrize("text", ["<", "<unused", "<unused5999", "<unused1>"])
