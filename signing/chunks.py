@@ -1,6 +1,7 @@
 """Reads a file in 4 MiB chunks on all cores and hashes each from the buffer it was read into (clauses 6.7, 7.2).
 
 The table of digests is what both sides need: the packer writes it, the verifier compares it with the signed one.
+Hashing may begin before anybody knows what the table should be (see ahead): a digest of unknown bytes harms nobody.
 Memory is one chunk for each worker; weights that will be used have their own (see weights).
 
 Bytes moved: each byte is copied once from the page cache and read once by SHA-256; both release the GIL, so
@@ -51,52 +52,90 @@ def worker_count(chunks: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), chunks, _MAX_WORKERS))
 
 
-def chunk_table(descriptor: int, path: str, size: int, meter: Meter) -> bytes:
-    """Hashes a file chunk by chunk and keeps nothing of it.
+class ChunkHashing:
+    """The chunk table of a file while it is being made: helper threads begin at once, `table` lends a hand and waits.
 
     Args:
-        descriptor: An open regular file; its position is neither used nor moved.
+        descriptor: An open regular file, borrowed; its position is neither used nor moved.
         path: For messages.
         size: Bytes that the file must have.
-        meter: Is told of each chunk.
-
-    Returns:
-        The raw SHA-256 of each chunk, joined.
-
-    Raises:
-        SealError: E_SIZE if the file is shorter or longer than `size`.
-        OSError: From reading.
     """
-    count = -(-size // CHUNK_BYTES)
-    table = bytearray(count * DIGEST_BYTES)
-    indices = itertools.count()
-    failures: list[BaseException] = []
 
-    def work() -> None:
+    def __init__(self, descriptor: int, path: str, size: int) -> None:
+        self._descriptor, self._path, self._size = descriptor, path, size
+        self._count = -(-size // CHUNK_BYTES)
+        self._digests = bytearray(self._count * DIGEST_BYTES)
+        self._indices = itertools.count()
+        self._failures: list[BaseException] = []
+        self._stopped = False
+        self._lock = threading.Lock()
+        self._meter: Meter | None = None
+        self._unreported = 0
+        # plain threads, the caller's among them: a pool would bring `logging` along, which light verbs do without
+        helpers = range(worker_count(self._count) - 1)
+        self._helpers = [threading.Thread(target=self._work, name="sealhost-verify") for _ in helpers]
+        for helper in self._helpers:
+            helper.start()
+
+    def table(self, meter: Meter) -> bytes:
+        """Hashes what is left, together with the helpers; called once.
+
+        Args:
+            meter: Is told of each chunk; those that were hashed before this call count as one.
+
+        Returns:
+            The raw SHA-256 of each chunk, joined.
+
+        Raises:
+            SealError: E_SIZE if the file is shorter or longer than `size`.
+            OSError: From reading.
+        """
+        with self._lock:
+            self._meter = meter
+        if self._unreported:
+            meter.advance(self._unreported)
+        self._work()
+        self._join()
+        if self._failures:
+            raise self._failures[0]
+        if os.fstat(self._descriptor).st_size != self._size:
+            raise size_changed(self._path, self._size)
+        return bytes(self._digests)
+
+    def stop(self) -> None:
+        """Waits for the helpers, who leave the rest; the descriptor is the caller's again. Idempotent."""
+        self._stopped = True
+        self._join()
+
+    def _join(self) -> None:
+        for helper in self._helpers:
+            helper.join()
+
+    def _work(self) -> None:
         try:
-            with memoryview(bytearray(min(CHUNK_BYTES, size))) as memory:
-                while (index := next(indices)) < count and not failures:
+            with memoryview(bytearray(min(CHUNK_BYTES, self._size))) as memory:
+                while (index := next(self._indices)) < self._count and not self._failures and not self._stopped:
                     start = index * CHUNK_BYTES
-                    length = min(CHUNK_BYTES, size - start)
+                    length = min(CHUNK_BYTES, self._size - start)
                     with memory[:length] as chunk:
-                        digest = read_chunk(descriptor, path, size, start, chunk)
-                    table[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = digest
-                    meter.advance(length)
-        except BaseException as error:  # noqa: BLE001 — raised below, also Ctrl-C, after everybody has stopped
-            failures.append(error)
+                        digest = read_chunk(self._descriptor, self._path, self._size, start, chunk)
+                    self._digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = digest
+                    self._report(length)
+        except BaseException as error:  # noqa: BLE001 — raised by `table`, also Ctrl-C, after everybody has stopped
+            self._failures.append(error)
 
-    # plain threads, and this one among them: a pool would bring `logging` along, which light verbs do without
-    helpers = [threading.Thread(target=work, name="sealhost-verify") for _ in range(worker_count(count) - 1)]
-    for helper in helpers:
-        helper.start()
-    work()
-    for helper in helpers:
-        helper.join()
-    if failures:
-        raise failures[0]
-    if os.fstat(descriptor).st_size != size:
-        raise size_changed(path, size)
-    return bytes(table)
+    def _report(self, length: int) -> None:
+        with self._lock:
+            meter = self._meter
+            if meter is None:
+                self._unreported += length
+        if meter is not None:
+            meter.advance(length)
+
+
+def chunk_table(descriptor: int, path: str, size: int, meter: Meter) -> bytes:
+    """Hashes a file chunk by chunk and keeps nothing of it; see ChunkHashing."""
+    return ChunkHashing(descriptor, path, size).table(meter)
 
 
 def read_chunk(descriptor: int, path: str, size: int, start: int, chunk: memoryview) -> bytes:

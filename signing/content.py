@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .chunks import Meter, chunk_table, flat_digest
+from .chunks import ChunkHashing, Meter, flat_digest
 from .comparison import Change, changed, chunk_change, compare, file_change, folders_of
 from .limits import DIGEST_BYTES
 from .weights import SignedWeights, VerifiedWeights, read_error
@@ -18,6 +18,7 @@ from .weights import SignedWeights, VerifiedWeights, read_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .ahead import HashedAhead
     from .manifest import FileEntry, Manifest
     from .source import Source
     from .weights import Reading
@@ -45,6 +46,7 @@ def check_content(
     reading: Reading | None,
     full: bool,
     progress: Callable[[int, int], None] | None = None,
+    ahead: HashedAhead | None = None,
 ) -> Content:
     """Checks that the directory holds exactly the listed files with exactly the signed bytes.
 
@@ -54,6 +56,7 @@ def check_content(
         reading: When the weights are read (clause 7.4); None: now, and they are not kept.
         full: Also check the weights' flat digest, which takes one core as long as two for the chunks.
         progress: Called with bytes done and bytes in all, from one thread at a time.
+        ahead: Weights whose hashing has begun; for a check that does not keep them.
 
     Raises:
         SealError: E_FILETYPE, E_UNLISTED, E_MISSING, E_SIZE, E_DIGEST, E_IO.
@@ -77,7 +80,7 @@ def check_content(
     if manifest.weights is not None and manifest.weights.chunks in small:
         table = small.pop(manifest.weights.chunks)
         if reading is None or (changes and reading == "whole"):  # the refusal names all files that changed
-            change = _audit_weights(source, manifest.weights, table, meter, full=full)
+            change = _audit_weights(source, manifest.weights, table, meter, full=full, ahead=ahead)
             changes += [change] if change else []
         elif not changes:
             weights = _take_weights(source, manifest.weights, table, reading, meter, full=full)
@@ -102,11 +105,15 @@ def _take_weights(
     return weights
 
 
-def _audit_weights(source: Source, entry: FileEntry, table: bytes, meter: Meter, *, full: bool) -> Change | None:
+def _audit_weights(
+    source: Source, entry: FileEntry, table: bytes, meter: Meter, *, full: bool, ahead: HashedAhead | None
+) -> Change | None:
     """Hashes the weights, keeps nothing, and answers what is wrong with them."""
     descriptor = source.open(entry.path)
     try:
-        found = chunk_table(descriptor, entry.path, entry.size, meter)
+        hashing = ahead.hashing_of(descriptor, entry.size) if ahead is not None else None
+        hashing = hashing or ChunkHashing(descriptor, entry.path, entry.size)
+        found = hashing.table(meter)
         change = _compare_tables(entry.path, table, found)
         if full and change is None:
             flat = flat_digest(descriptor, entry.path, entry.size)

@@ -15,7 +15,7 @@ from .limits import MAX_MANIFEST_BYTES
 from .manifest import parse_manifest
 from .paths import MANIFEST
 from .source import Source
-from .verify import read_signatures
+from .verification import read_signatures
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,14 +28,13 @@ from .errors import Code, SealError
 from .keys import write_new_file
 from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .manifest import SCHEMA, FileEntry, FileRole, Manifest, PluginEntry, TemplateRelation, encode_manifest
-from .paths import MANIFEST
+from .paths import MANIFEST, WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from .declaration import PluginSource
 
-WEIGHTS_PATH: Final = "model.gguf"
 CHUNKS_PATH: Final = "model.gguf.chunks"
 TEMPLATE_PATH: Final = "chat_template.jinja"
 _NO_DIGEST: Final = "0" * 64
@@ -187,7 +186,7 @@ def _plugin_entry(plugin: PluginSource) -> PluginEntry:
 
 def _weights_entries(size: int, flat: str, table_digest: str) -> tuple[FileEntry, FileEntry]:
     weights = FileEntry(
-        path=WEIGHTS_PATH,
+        path=WEIGHTS,
         size=size,
         sha256=flat,
         role="weights",
@@ -220,7 +219,7 @@ def _pack_weights(
     """Copies the weights, hashes the copy and writes its chunk table."""
     meter = Meter(2 * model.size, progress)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(folder / WEIGHTS_PATH, flags, 0o644)
+    descriptor = os.open(folder / WEIGHTS, flags, 0o644)
     try:
         os.fchmod(descriptor, 0o644)
         copy_model(model, descriptor, meter)

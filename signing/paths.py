@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MANIFEST: Final = "manifest.json"
 SIGNATURE: Final = "bundle.sig"
 SIGNATURES: Final = "signatures"
+WEIGHTS: Final = "model.gguf"
+"""Where the packer puts weights; a verifier goes by roles, and by this name only where a wrong guess costs nothing."""
 FOREIGN_SIGNATURE: Final = "model.sig"
 """An OpenSSF model signing bundle may lie beside ours; it is not read."""
 

@@ -22,7 +22,7 @@ from .oms import model_signature
 from .paths import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES
 from .signature import SignatureFile, signed_message
 from .source import Source
-from .verify import read_signatures
+from .verification import read_signatures
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,8 @@ import contextlib
 import errno
 import os
 import stat
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 
 from .errors import Code, SealError
 from .limits import MAX_ENTRIES
@@ -34,8 +33,7 @@ _REMEDY_TYPE: Final = "a bundle holds plain files with one name each: fetch it a
 Kind = Literal["file", "folder", "symlink", "other"]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What stands at a path on disk.
 
     Attributes:

@@ -1,6 +1,7 @@
 """`verify` without the framework that reads command lines, whose import costs more than hashing 100 MB.
 
 Rules
+* Hashing begins before the rest of us is imported: what stands at the top here is what a guess at the weights takes.
 * A command line is read here only when it is plain: one folder and known flags, each once, each value by itself. All
   else, be it help, a mistake, `--keys=KEYS` or an environment twin, is for the framework: it alone says what is wrong.
 * What happens then is the same: both call `verify_bundle`.
@@ -16,12 +17,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
-
-from ...signing import audit
-from .facts import answering, print_facts
-from .places import state_in, trust_in
-from .progress import progress_bar
+from ...signing.ahead import HashedAhead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,15 +69,23 @@ def verify_bundle(request: VerifyRequest) -> None:
     Raises:
         SealError: it was refused; with `json` that was printed, too.
     """
-    with answering(as_json=request.json, verified=False):
-        trust = trust_in(request.keys)
-        with progress_bar("verifying") as progress:
-            outcome = audit(request.bundle, trust, full=request.full, progress=progress)
-        state_in(request.state).check([outcome], trust)
-        print_facts(_facts(request.bundle, outcome), as_json=request.json)
+    with HashedAhead(request.bundle) as ahead:
+        from ...signing import audit  # noqa: PLC0415 — these are imported while helpers hash
+        from .facts import answering, print_facts  # noqa: PLC0415
+        from .places import state_in, trust_in  # noqa: PLC0415
+        from .progress import progress_bar  # noqa: PLC0415
+
+        with answering(as_json=request.json, verified=False):
+            trust = trust_in(request.keys)
+            with progress_bar("verifying") as progress:
+                outcome = audit(request.bundle, trust, full=request.full, progress=progress, ahead=ahead)
+            state_in(request.state).check([outcome], trust)
+            print_facts(_facts(request.bundle, outcome), as_json=request.json)
 
 
 def _facts(bundle: Path, outcome: Audit) -> dict[str, Any]:
+    import msgspec  # noqa: PLC0415 — as above
+
     manifest = outcome.manifest
     digests = {entry.path: entry.sha256 for entry in manifest.files}
     return {

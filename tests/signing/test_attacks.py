@@ -82,6 +82,7 @@ from attack_signers import (
 from consuming import load
 
 from sealhost.signing import Code, DirectoryTrust, ExitCode, SealError, audit, verify
+from sealhost.signing.ahead import HashedAhead
 
 FILES = sorted((Path(__file__).parent / "attacks" / "bundle").glob("*.toml"))
 ATTACKS = [tomllib.loads(path.read_text(encoding="utf-8")) for path in FILES]
@@ -104,7 +105,13 @@ OPERATIONS = {
 } | {"set": set_value}
 
 
-CHECKS = (verify, audit, partial(load, reading="ahead"), partial(load, reading="lazy"))
+def audit_ahead(root, trust, **options):
+    """As `sealhost verify` does it: hashing has begun before anything was looked at."""
+    with HashedAhead(root) as ahead:
+        return audit(root, trust, ahead=ahead, **options)
+
+
+CHECKS = (verify, audit, audit_ahead, partial(load, reading="ahead"), partial(load, reading="lazy"))
 """Every way to take a bundle: no attack gets through one that another one stops."""
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from .ahead import HashedAhead
     from .keys import PublicKey
     from .trust import TrustPolicy
     from .weights import Reading
@@ -115,15 +116,30 @@ def verify(
     )
 
 
-def audit(root: Path, trust: TrustPolicy, *, full: bool = False, progress: Progress | None = None) -> Audit:
+def audit(
+    root: Path,
+    trust: TrustPolicy,
+    *,
+    full: bool = False,
+    progress: Progress | None = None,
+    ahead: HashedAhead | None = None,
+) -> Audit:
     """Verifies a bundle completely and keeps none of it: memory stays flat whatever the weights' size.
 
-    Args and errors are those of `verify`.
+    Args:
+        root: The bundle's directory.
+        trust: Whose signatures count.
+        full: Also check the weights' flat digest.
+        progress: As in `verify`.
+        ahead: The same bundle's weights, when their hashing was begun before.
+
+    Raises:
+        SealError: As `verify`.
     """
     begin = time.perf_counter()
     with Source(root) as source:
         signed = _authenticate(source, trust)
-        content = check_content(source, signed.manifest, reading=None, full=full, progress=progress)
+        content = check_content(source, signed.manifest, reading=None, full=full, progress=progress, ahead=ahead)
     _template(signed.manifest, content.small)
     report = VerifyReport(time.perf_counter() - begin, content.bytes)
     return Audit(signed.manifest, signed.digest, signed.signers, report)

@@ -1,0 +1,67 @@
+"""Begins to hash a bundle's weights before anything of the bundle was looked at (README clause 7.3).
+
+Hashing takes the cores, reading the manifest and checking signatures takes one of them for a moment, and a process that
+has only begun imports what it needs for both: so the hashing need not wait. What is hashed is a guess, and a wrong one
+costs time alone: nothing but digests comes out, and the verifier takes those only if they are of the very file that it
+opened itself.
+
+Example:
+    with HashedAhead(root) as ahead:
+        trust = DirectoryTrust(keys)
+        audit(root, trust, ahead=ahead)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Self
+
+from .chunks import ChunkHashing
+from .errors import SealError
+from .limits import MAX_WEIGHTS_BYTES
+from .paths import WEIGHTS
+from .source import Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class HashedAhead:
+    """Weights that are being hashed by helper threads; close it, or use it as a context manager.
+
+    Args:
+        root: The bundle's directory. One that cannot be opened, or whose weights cannot or are too large, is left for
+            `audit` to refuse.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._hashing: ChunkHashing | None = None
+        self._descriptor = -1
+        with contextlib.suppress(SealError), Source(root) as source:
+            self._descriptor = source.open(WEIGHTS)
+            self._size = os.fstat(self._descriptor).st_size
+            if self._size <= MAX_WEIGHTS_BYTES:  # a sparse file costs its author nothing, and us a table
+                self._hashing = ChunkHashing(self._descriptor, WEIGHTS, self._size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def hashing_of(self, descriptor: int, size: int) -> ChunkHashing | None:
+        """The hashing of an open file, if that is the file which was begun with and has `size` bytes."""
+        if self._hashing is None or size != self._size:
+            return None
+        same = os.path.sameopenfile(descriptor, self._descriptor)
+        return self._hashing if same else None
+
+    def close(self) -> None:
+        """Stops the hashing. Idempotent."""
+        if self._hashing is not None:
+            self._hashing.stop()
+            self._hashing = None
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,158 @@
+"""Weights whose hashing begins before the bundle was looked at: the same verdicts, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sealhost.signing import Code, DirectoryTrust, SealError, audit, chunks
+from sealhost.signing.ahead import HashedAhead
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch) -> None:
+    """One helper, wherever the tests run."""
+    monkeypatch.setattr(chunks, "worker_count", lambda _: 2)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def hash_all(ahead: HashedAhead) -> None:
+    """Waits until the helper has hashed everything: nothing is left for `audit` to read."""
+    for helper in ahead._hashing._helpers:
+        helper.join()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_outcome_is_the_same(seal_lab, full) -> None:
+    trust, told = DirectoryTrust(seal_lab.keys), []
+    before = descriptors()
+    with HashedAhead(seal_lab.root) as ahead:
+        hash_all(ahead)
+        outcome = audit(seal_lab.root, trust, full=full, ahead=ahead, progress=lambda *at: told.append(at))
+    plain = audit(seal_lab.root, trust, full=full)
+    assert (outcome.digest, outcome.signers, outcome.report.bytes) == (plain.digest, plain.signers, plain.report.bytes)
+    assert told[-1] == (plain.report.bytes, plain.report.bytes)
+    assert descriptors() == before
+
+
+def test_nothing_is_read_twice(seal_lab, monkeypatch) -> None:
+    real, lock, read = os.preadv, threading.Lock(), []
+
+    def counted(descriptor, buffers, at):
+        got = real(descriptor, buffers, at)
+        with lock:
+            read.append(got)
+        return got
+
+    monkeypatch.setattr(chunks.os, "preadv", counted)
+    with HashedAhead(seal_lab.root) as ahead:
+        audit(seal_lab.root, DirectoryTrust(seal_lab.keys), ahead=ahead)
+    assert sum(read) == (seal_lab.root / "model.gguf").stat().st_size
+
+
+@pytest.mark.parametrize("at", [0, (4 << 20) - 1, 4 << 20, (4 << 20) + 999])
+def test_a_flipped_byte_is_refused(seal_lab, at) -> None:
+    with (seal_lab.root / "model.gguf").open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+    assert refusal(seal_lab, hash_first=True) is Code.DIGEST
+
+
+@pytest.mark.parametrize("size", [0, 1000, (4 << 20) + 1001])
+def test_another_size_is_refused(seal_lab, size) -> None:
+    os.truncate(seal_lab.root / "model.gguf", size)
+    assert refusal(seal_lab) is Code.SIZE
+
+
+@pytest.mark.parametrize("size", [1000, (4 << 20) + 1001])
+def test_a_size_that_changes_after_the_hashing_is_refused(seal_lab, size) -> None:
+    with HashedAhead(seal_lab.root) as ahead:
+        hash_all(ahead)
+        os.truncate(seal_lab.root / "model.gguf", size)
+        with pytest.raises(SealError) as caught:
+            audit(seal_lab.root, DirectoryTrust(seal_lab.keys), ahead=ahead)
+    assert caught.value.code is Code.SIZE
+
+
+def test_a_disk_error_of_the_helper_is_the_refusal(seal_lab, monkeypatch) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(chunks.os, "preadv", fail)
+    assert refusal(seal_lab, hash_first=True) is Code.IO
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["right", "wrong"])
+def test_a_file_put_in_the_place_of_the_hashed_one_is_hashed_itself(seal_lab, tmp_path, same) -> None:
+    path = seal_lab.root / "model.gguf"
+    right = path.read_bytes()
+    if same:  # what was begun with is wrong, what the verifier opens is right
+        path.write_bytes(bytes(len(right)))
+    with HashedAhead(seal_lab.root) as ahead:
+        hash_all(ahead)
+        (tmp_path / "other").write_bytes(right if same else bytes(len(right)))
+        (tmp_path / "other").replace(path)
+        if same:
+            audit(seal_lab.root, DirectoryTrust(seal_lab.keys), ahead=ahead)
+            return
+        with pytest.raises(SealError) as caught:
+            audit(seal_lab.root, DirectoryTrust(seal_lab.keys), ahead=ahead)
+    assert caught.value.code is Code.DIGEST
+
+
+@pytest.mark.parametrize("how", ["missing", "symlink", "fifo", "link"])
+def test_weights_that_cannot_be_opened_are_left_for_the_verifier(seal_lab, tmp_path, how) -> None:
+    path = seal_lab.root / "model.gguf"
+    path.rename(tmp_path / "moved")
+    if how == "symlink":
+        path.symlink_to(tmp_path / "moved")
+    elif how == "fifo":
+        os.mkfifo(path)
+    elif how == "link":
+        path.hardlink_to(tmp_path / "moved")
+    assert refusal(seal_lab) is (Code.MISSING if how == "missing" else Code.FILETYPE)
+
+
+def test_a_bundle_that_is_not_there_is_left_for_the_verifier(seal_lab) -> None:
+    seal_lab.root = seal_lab.root / "gone"
+    assert refusal(seal_lab) is Code.IO
+
+
+@pytest.mark.parametrize("size", [1 << 40, (1 << 40) + 1], ids=["largest", "larger"])
+def test_a_refusal_ends_the_hashing_at_once(seal_lab, size) -> None:
+    os.truncate(seal_lab.root / "model.gguf", size)  # a terabyte of holes takes ten minutes to hash
+    before = descriptors()
+    with HashedAhead(seal_lab.root):
+        pass
+    assert descriptors() == before
+    assert not [thread for thread in threading.enumerate() if thread.name == "sealhost-verify"]
+
+
+def test_closing_twice_is_closing_once(seal_lab) -> None:
+    ahead = HashedAhead(seal_lab.root)
+    ahead.close()
+    ahead.close()
+    assert ahead.hashing_of(0, (seal_lab.root / "model.gguf").stat().st_size) is None
+
+
+def refusal(lab, *, hash_first: bool = False) -> Code:
+    """The code of the refusal, which is that of an audit without a hashing ahead, too."""
+    trust, codes, before = DirectoryTrust(lab.keys), [], descriptors()
+    with HashedAhead(Path(lab.root)) as ahead:
+        if hash_first:
+            hash_all(ahead)
+        for begun in (ahead, None):
+            with pytest.raises(SealError) as caught:
+                audit(lab.root, trust, ahead=begun)
+            codes.append(caught.value.code)
+    assert descriptors() == before
+    assert codes[0] is codes[1]
+    return codes[0]
