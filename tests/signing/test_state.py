@@ -381,6 +381,17 @@ def test_who_reads_while_others_update_sees_the_old_or_the_new(tmp_path, plain_t
     assert versions[-1] > 1
 
 
+def test_a_state_that_is_another_at_every_look_is_refused_in_the_end(tmp_path, plain_trust, monkeypatch) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(1)], plain_trust)
+    (state.folder / "state.json").write_text("{")
+    looks = iter(range(1000))
+    monkeypatch.setattr(State, "_version_of_file", lambda _: next(looks))
+    with pytest.raises(SealError, match=r"E_STATE"):
+        state.marks()
+    assert 2 < next(looks) < 100
+
+
 def test_who_waits_too_long_for_the_lock_is_told(tmp_path, plain_trust, monkeypatch) -> None:
     import fcntl
 

@@ -107,6 +107,11 @@ def test_no_parser_of_content_is_loaded_by_the_verifier() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_a_name_that_is_not_public_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'sign_bundle'"):
+        _ = sealhost.signing.sign_bundle
+
+
 def test_only_the_verifier_holds_the_token_that_makes_verified_bundles() -> None:
     home = Path(sealhost.signing.__file__).parent.parent
     rooms = [home / room for room in ("host", "sandbox", "signing", "kernels", "plugins")]
