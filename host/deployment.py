@@ -345,7 +345,7 @@ class Deployment:
         return self._switch(name, opened)
 
     def _check_to_the_end(self, bundle: VerifiedBundle, tell: Tell) -> None:
-        """Reads all of a bundle once more than the load will: a bad last byte must not cost the way back (clause 7.4)."""
+        """Reads all of a bundle once more than the load will: a bad last byte must not cost the way back (7.4)."""
         if self._audit is None:
             return
         stage = "verifying"
