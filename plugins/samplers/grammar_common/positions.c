@@ -135,8 +135,8 @@ static uint32_t room_of(struct path path) {
     return back->kind == STATE_BYTE ? 1 : back->letters + 1u; /* this letter, and those after it */
 }
 
-static int reads_plain(const struct byte_set *set) {
-    static const struct byte_set plain = {{0, ~(1u << 2), ~(1u << 28), ~0u, ~0u, ~0u, ~0u, ~0u}}; /* not `"`, not backslash */
+int reads_plain(const struct byte_set *set) {
+    static const struct byte_set plain = {{0, ~(1u << 2), ~(1u << 28), ~(1u << 31), ~0u, ~0u, ~0u, ~0u}}; /* no `"`, backslash, DEL */
     uint32_t shared = 0;
     for (uint32_t i = 0; i < 8; i++)
         shared |= set->bits[i] & plain.bits[i];

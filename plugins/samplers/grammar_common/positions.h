@@ -30,6 +30,9 @@ uint32_t positions_renew(uint32_t position);
 
 uint32_t find_next(uint32_t position, uint32_t class);
 
+/* Whether a set has a byte of plain tokens (trie.h). */
+int reads_plain(const struct byte_set *set);
+
 static inline uint32_t next_position(uint32_t position, uint8_t byte) {
     uint32_t class = class_of[byte], found = transitions[position * class_count + class];
     return found ? found : find_next(position, class);

@@ -3,7 +3,7 @@
 
 #include "sealhost_guest.h"
 
-#define LOOK_BACK 12u /* states among which an equal one is looked for: the tails of UTF-8 sequences are shared */
+#define LOOK_BACK 12u /* states among which an equal one is looked for: the tails of UTF-8 sequences are shared; those with `letters` are not */
 #define SET_PLACES (4u * MAX_SETS)
 
 struct state states[MAX_STATES];
@@ -71,7 +71,7 @@ uint32_t byte_state(const struct byte_set *set, uint32_t next) {
         return DEAD_STATE;
     uint32_t a = same_set(set);
     for (uint32_t i = state_count, left = LOOK_BACK; left > 0 && i-- > 2; left--)
-        if (states[i].kind == STATE_BYTE && states[i].a == a && states[i].b == next)
+        if (states[i].kind == STATE_BYTE && states[i].a == a && states[i].b == next && !states[i].letters)
             return i;
     return new_state(STATE_BYTE, a, next);
 }
@@ -131,21 +131,43 @@ static uint32_t need_of(const struct state *state) {
     }
 }
 
+static uint32_t first_reader[MAX_STATES], next_reader[2 * MAX_STATES], todo[MAX_STATES]; /* of readers: 1 + 2 state + way */
+
+static void add_reader(uint32_t followed, uint32_t reader) {
+    next_reader[reader] = first_reader[followed];
+    first_reader[followed] = reader + 1;
+}
+
+/* A state needs no less than what it is found from: so all of one need are final before those of the next are looked at,
+ * and the work grows with the states alone, however rules call each other. */
 static void find_needs(void) {
-    for (uint32_t i = 0; i < state_count; i++)
+    for (uint32_t i = 0; i < state_count; i++) {
         states[i].need = NEVER;
-    /* What follows a state mostly stands before it and what it calls after it: passes go both ways in turn, and
-     * one that changes nothing is the last. */
-    for (uint32_t changed = 1, pass = 0; changed; pass++) {
-        changed = 0;
-        for (uint32_t step = 0; step < state_count; step++) {
-            uint32_t i = pass % 2 ? state_count - 1 - step : step;
-            uint32_t need = need_of(&states[i]);
-            if (need < states[i].need) {
-                states[i].need = (uint16_t)need;
-                changed = 1;
+        first_reader[i] = 0;
+    }
+    for (uint32_t i = 0; i < state_count; i++) {
+        if (states[i].kind == STATE_SPLIT || states[i].kind == STATE_CALL)
+            add_reader(states[i].a, 2 * i);
+        if (states[i].kind != STATE_RETURN)
+            add_reader(states[i].b, 2 * i + 1);
+    }
+    states[RETURN_STATE].need = 0;
+    for (uint32_t need = 0, highest = 0; need <= highest; need++) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < state_count; i++)
+            if (states[i].need == need)
+                todo[count++] = i;
+        while (count > 0)
+            for (uint32_t reader = first_reader[todo[--count]]; reader; reader = next_reader[reader - 1]) {
+                struct state *state = &states[(reader - 1) / 2];
+                uint32_t found = need_of(state);
+                if (found >= state->need)
+                    continue;
+                state->need = (uint16_t)found;
+                highest = found > highest ? found : highest;
+                if (found == need)
+                    todo[count++] = (reader - 1) / 2;
             }
-        }
     }
 }
 

@@ -74,7 +74,7 @@ static uint32_t plain_letters(uint32_t id) {
     uint32_t letters = 0;
     for (uint32_t at = 0, length = length_of(id), step; at < length; at += step) {
         step = character(text + at, length - at);
-        if (step == 0 || ++letters > PLAIN_LETTERS || text[at] < 0x20 || text[at] == '"' || text[at] == '\\')
+        if (step == 0 || ++letters > PLAIN_LETTERS || text[at] < 0x20 || text[at] == 0x7f || text[at] == '"' || text[at] == '\\')
             return 0;
     }
     return letters;
