@@ -76,7 +76,7 @@ def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[
         _tell(progress, f"compiling the {isa} kernels for this processor (once, 10 to 20 seconds)")
         from . import compiler  # noqa: PLC0415 — numba takes half a second to import
 
-        makers = (
+        makers: tuple[tuple[str, Callable[[], Flow]], ...] = (
             ("the flow of a step", compiler.compile_flow),
             (f"the products of {isa}", lambda: Flow("", (compiler.compile_products(isa),))),
             (f"attention to {kv_type}", lambda: Flow("", (compiler.compile_attention(kv_type),))),
