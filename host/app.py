@@ -24,13 +24,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self
 
 from ..kernels.errors import KernelError
+from ..signing.errors import SealhostError
 from .engine.detokenizer import TokenTable
 from .engine.loop import Engine
 from .engine.request import GenerationRequest, TokenEvent
 from .errors import InternalError, UsageError
 from .serving.direct import answer
 from .serving.renderer import Renderer
-from .serving.served import ServedModel
+from .serving.served import FixedSampler, ServedModel
 from .serving.template import ChatTemplate
 from .weights.loader import load
 from .weights.vocabulary import SILENT_TYPES
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from ..sandbox import OperatorLimits, PluginStats, SamplerPlugin, Sandbox, TokenizerPlugin, Vocabulary
     from ..signing import VerifiedBundle, VerifiedPlugin
-    from .config import EngineConfig
+    from .config import EngineConfig, SamplerChoice
     from .weights.loaded import LoadedModel, LoadReport
 
 
@@ -109,6 +110,7 @@ class Host:
         config: Settings of every model and engine.
         limits: What the operator allows plugins; None: the sandbox's defaults.
         announce: Told in words what takes long.
+        sampler: The one that every request goes through; None: clients choose.
 
     Raises:
         HostError: the backend cannot run here.
@@ -120,6 +122,7 @@ class Host:
         *,
         limits: OperatorLimits | None = None,
         announce: Callable[[str], None] | None = None,
+        sampler: SamplerChoice | None = None,
     ) -> None:
         from ..kernels.cpu import CpuBackend  # noqa: PLC0415 — brings numba (clause 6.5)
         from ..sandbox import Sandbox  # noqa: PLC0415 — brings wasmtime
@@ -131,6 +134,7 @@ class Host:
             raise UsageError("backend", str(error), "see kernels/README.md for what it needs") from error
         self._open: list[Opened] = []
         self._sandbox = Sandbox(limits)
+        self._sampler = sampler
 
     def open(
         self,
@@ -156,10 +160,11 @@ class Host:
             loaded = load(bundle, shelf, self.backend, self.config, progress=progress)
             stack.callback(loaded.close)
             loaded = _with_samplers(loaded, plugins, shelf)
+            fixed = None if self._sampler is None else _fixed_sampler(loaded, self._sampler)
             engine = Engine(loaded, self.config)
             engine.start()
             stack.callback(engine.close)
-            served = _served(loaded, engine, renderer or _renderer(loaded.template, stack))
+            served = _served(loaded, engine, renderer or _renderer(loaded.template, stack), fixed)
             ready = time.perf_counter()
             _first_token(served)
             resources = stack.pop_all()
@@ -233,7 +238,23 @@ def _renderer(source: str | None, stack: ExitStack) -> Renderer | None:
     return renderer
 
 
-def _served(loaded: LoadedModel, engine: Engine, renderer: Renderer | None) -> ServedModel:
+def _fixed_sampler(loaded: LoadedModel, choice: SamplerChoice) -> FixedSampler:
+    """What the operator has chosen, as this model has it.
+
+    Raises:
+        UsageError: it has none of that name, or one that takes no such configuration.
+    """
+    if choice.name not in loaded.samplers:
+        problem = f"expected one of {', '.join(loaded.samplers)} for {loaded.name}, got {choice.name}"
+        raise UsageError("--sampler", problem, "pack the model with it, or give a --plugin bundle that has it")
+    try:
+        return FixedSampler(choice.name, loaded.samplers[choice.name].config_bytes(choice.config))
+    except SealhostError as error:
+        problem = f"expected a configuration for {choice.name}: {error.where}: {error.problem}"
+        raise UsageError("--sampler-config-file", problem, error.remedy) from None
+
+
+def _served(loaded: LoadedModel, engine: Engine, renderer: Renderer | None, fixed: FixedSampler | None) -> ServedModel:
     words = loaded.vocabulary
     template = None
     if renderer is not None:
@@ -257,6 +278,7 @@ def _served(loaded: LoadedModel, engine: Engine, renderer: Renderer | None) -> S
         template=template,
         samplers=loaded.samplers,
         engine=engine,
+        fixed_sampler=fixed,
     )
 
 
@@ -265,7 +287,7 @@ def _text(words: Vocabulary, token: int) -> str:
 
 
 def _first_token(model: ServedModel) -> None:
-    """One token through the model and the default sampler.
+    """One token through the model and the default sampler, or the operator's.
 
     Raises:
         SealhostError: there was none.
@@ -277,6 +299,8 @@ def _first_token(model: ServedModel) -> None:
         prompt_ids=(max(model.bos, 0),),
         max_tokens=1,
         params=SamplingParams(temperature=0.0),
+        sampler=None if model.fixed_sampler is None else model.fixed_sampler.name,
+        sampler_config=b"" if model.fixed_sampler is None else model.fixed_sampler.config,
     )
     if not any(isinstance(event, TokenEvent) for event in answer(model.engine, request)):
         raise InternalError(model.name, "expected a first token, got none", "check its plugins with `sealhost bench`")

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ..kernels.kv_type import KvType
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MEBIBYTE = 1 << 20
 
@@ -89,6 +93,19 @@ class EngineConfig:
     def guest_threads(self) -> int:
         """Threads for sampler guests, with 0 resolved; two at least, so that a slow guest never blocks all."""
         return self.sampler_threads or max(2, usable_cores())
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerChoice:
+    """The sampler that an operator has chosen for every request (clause 5.14 of host/README.md).
+
+    Attributes:
+        name: Its name, in a model's own bundle or in a plugin bundle.
+        config: Its configuration; None: it gets none.
+    """
+
+    name: str
+    config: Mapping[str, Any] | None = None
 
 
 def _at_least(name: str, value: int, low: int) -> None:

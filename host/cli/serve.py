@@ -28,6 +28,7 @@ from ..judges import Judges
 from ..serving.operations import Operations, untold
 from .access_keys import API_KEY_VARIABLE, access_keys
 from .admin_options import NO_ADMIN, AdminOptions, check_guarded, is_loopback
+from .fixed_sampler import sampler_choice
 from .logs import log_to_stderr
 from .options import DEFAULTS, EngineOptions, Keys, StateFolder, state_in, trust_in
 from .terminal import note, watched
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from ...sandbox import OperatorLimits
     from ..app import Host, Opened
-    from ..config import EngineConfig
+    from ..config import EngineConfig, SamplerChoice
     from ..serving.operations import Tell
     from ..serving.server import Server
     from ..serving.service import Service
@@ -52,6 +53,8 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     /,
     *,
     plugin: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    sampler: str | None = None,
+    sampler_config_file: Path | None = None,
     keys: Keys = None,
     state: StateFolder = None,
     host: str = "127.0.0.1",
@@ -69,6 +72,8 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     Args:
         bundles: Directories of model bundles, each of another name.
         plugin: Directory of a plugin bundle whose samplers requests may name; may be given several times.
+        sampler: Name of the sampler that every request goes through, whatever it asks for. [default: clients choose]
+        sampler_config_file: File with the configuration of --sampler, a JSON object.
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions; without it your own.
         host: Address to listen on.
@@ -86,7 +91,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     from ..serving.workers import Workers  # noqa: PLC0415
 
     config, api_keys = engine.config(), access_keys(api_key_file, API_KEY_VARIABLE, "--api-key-file")
-    admin_keys = admin.keys(api_keys)
+    admin_keys, choice = admin.keys(api_keys), sampler_choice(sampler, sampler_config_file)
     if not 0 <= grace <= MAX_GRACE_S:
         raise UsageError("--grace", f"expected 0 to {MAX_GRACE_S} seconds, got {grace}", "choose another")
     with bind(host, port) as listener, contextlib.ExitStack() as stack:
@@ -100,6 +105,8 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
         note(f"listening on {address}; verifying and loading")
         if not api_keys and not is_loopback(listener):
             note("anyone who reaches this address can use the models; --api-key-file asks for a key")
+        if choice is not None:
+            note(f"every request goes through the sampler {choice.name}")
         service, operations = Service(Registry(), Workers(threads=usable_cores())), Operations()
 
         at_a_terminal = watched()
@@ -125,6 +132,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
             reading=engine.reading,
             swap_from=admin.swap_from,
             keep_previous=admin.keep_previous,
+            sampler=choice,
         )
         loading.start()
         if admin_listener is not None:
@@ -167,7 +175,9 @@ class Loading:
         reading: Literal["ahead", "lazy"] = "ahead",
         swap_from: Sequence[Path] = (),
         keep_previous: bool = True,
+        sampler: SamplerChoice | None = None,
     ) -> None:
+        self._sampler = sampler
         self._bundles, self._plugins, self._config, self._limits = bundles, plugins, config, limits
         self._server, self._address = server, address
         self._operations = operations or Operations()
@@ -224,7 +234,7 @@ class Loading:
         """The host, made when the first bundle has been accepted."""
         from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5)
 
-        return Host(self._config, limits=self._limits(), announce=note)
+        return Host(self._config, limits=self._limits(), announce=note, sampler=self._sampler)
 
 
 def _url(host: str, listener: socket.socket) -> str:

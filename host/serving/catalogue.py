@@ -95,5 +95,6 @@ class Ready:
 
 
 def _described(model: ServedModel) -> dict[str, Any]:
-    bundle = {"digest": model.digest, "context": model.context, "samplers": list(model.samplers)}
+    samplers = list(model.samplers) if model.fixed_sampler is None else [model.fixed_sampler.name]
+    bundle = {"digest": model.digest, "context": model.context, "samplers": samplers}
     return {"id": model.name, "object": "model", "created": model.created, "owned_by": "sealhost", "sealhost": bundle}

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 from ...sandbox import SamplingParams, SandboxError
 from ..engine.request import MAX_LOGPROBS
 from ..errors import RequestError
+from .schema import UNSUPPORTED_PARAMETER
 
 if TYPE_CHECKING:
     from .schema import ChatRequest, CompletionRequest, Generate
-    from .served import ServedModel
+    from .served import FixedSampler, ServedModel
 
 MAX_CHOICES = 8
 """Choices of one prompt: each is a sequence of its own with a sandbox of its own."""
@@ -73,7 +74,7 @@ class Options:
         stop: Literal stop texts.
         stop_ids: Ids that end the answer.
         logprobs: Alternatives for each token, None: none asked for.
-        sampler: Name of the sampler plugin, None: the bundle's first.
+        sampler: Name of the sampler plugin, None: the bundle's first. The operator's, where there is one.
         sampler_config: Its configuration, checked and serialised.
     """
 
@@ -125,9 +126,7 @@ def completion_options(request: CompletionRequest, model: ServedModel) -> Option
 
 def _options(request: Generate, model: ServedModel, max_tokens: int | None, logprobs: int | None) -> Options:
     choices = _whole("n", 1 if request.n is None else request.n, 1, MAX_CHOICES)
-    sampler = request.sampler
-    if sampler is not None and sampler not in model.samplers:
-        raise _wrong("sampler", f"one of {', '.join(model.samplers)}", sampler)
+    sampler, sampler_config = _sampler(request, model)
     if request.stream_options is not None and not request.stream:
         raise _wrong("stream_options", "stream to be true with it", request.stream)
     return Options(
@@ -138,16 +137,31 @@ def _options(request: Generate, model: ServedModel, max_tokens: int | None, logp
         stop_ids=_stop_ids(request, model),
         logprobs=logprobs,
         sampler=sampler,
-        sampler_config=_sampler_config(request, model),
+        sampler_config=sampler_config,
     )
 
 
-def _sampler_config(request: Generate, model: ServedModel) -> bytes:
+def _sampler(request: Generate, model: ServedModel) -> tuple[str | None, bytes]:
+    """Name and configuration of the sampler; no name means the model's first."""
+    if (fixed := model.fixed_sampler) is not None:
+        if request.sampler not in {None, fixed.name}:
+            raise sampler_is_fixed(fixed, "sampler")
+        if request.sampler_config is not None:
+            raise sampler_is_fixed(fixed, "sampler_config")
+        return fixed.name, fixed.config
+    if request.sampler is not None and request.sampler not in model.samplers:
+        raise _wrong("sampler", f"one of {', '.join(model.samplers)}", request.sampler[:100])
     sampler = next(iter(model.samplers)) if request.sampler is None else request.sampler
     try:
-        return model.samplers[sampler].config_bytes(request.sampler_config)
+        return request.sampler, model.samplers[sampler].config_bytes(request.sampler_config)
     except SandboxError as error:
         raise RequestError(error.problem, error.remedy, param=error.where) from None
+
+
+def sampler_is_fixed(fixed: FixedSampler, param: str) -> RequestError:
+    """The refusal of a parameter that would choose another sampler than the operator's."""
+    problem = f"expected it to be absent: this server answers every request through the sampler {fixed.name}"
+    return RequestError(problem, f"leave {param} out", param=param, reason=UNSUPPORTED_PARAMETER)
 
 
 def _params(request: Generate, model: ServedModel) -> SamplingParams:

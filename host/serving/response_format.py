@@ -24,6 +24,7 @@ import msgspec
 
 from ...sandbox import GuestError, SamplingParams, SandboxError
 from ..errors import RequestError
+from .options import sampler_is_fixed
 
 if TYPE_CHECKING:
     from .schema import ChatRequest
@@ -43,11 +44,14 @@ def with_format(request: ChatRequest, model: ServedModel) -> ChatRequest:
     """The request with the sampler and the configuration that its format means.
 
     Raises:
-        RequestError: 400, the format is malformed, or this model cannot keep to it.
+        RequestError: 400, the format is malformed, or this model cannot keep to it, or the operator has chosen another
+            sampler.
     """
     schema = _schema(request.response_format)
     if schema is None:
         return request
+    if model.fixed_sampler is not None:
+        raise sampler_is_fixed(model.fixed_sampler, FIELD)
     for name in ("sampler", "sampler_config"):
         if getattr(request, name) is not None:
             raise RequestError(f"expected it to be absent beside {FIELD}", f"leave {name} out", param=name)

@@ -72,6 +72,19 @@ class EnginePort(Protocol):
         """A snapshot of its counters."""
 
 
+@dataclass(frozen=True, slots=True)
+class FixedSampler:
+    """The sampler of every request, whatever clients ask for (clause 5.14).
+
+    Attributes:
+        name: One of the model's samplers.
+        config: Its configuration, checked and serialised.
+    """
+
+    name: str
+    config: bytes
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ServedModel:
     """One loaded model, ready to answer; two that were loaded from one bundle are not the same.
@@ -93,6 +106,7 @@ class ServedModel:
         template: Its chat template, None when the bundle has none.
         samplers: Its sampler plugins by name, the default first.
         engine: Where its requests run.
+        fixed_sampler: The one that the operator has chosen for all requests; None: clients choose.
         longest_token_bytes: Most bytes that one id stands for, at least 1.
         control: Finds `control_texts` in a prompt.
     """
@@ -113,6 +127,7 @@ class ServedModel:
     template: ChatTemplate | None
     samplers: Mapping[str, Sampler]
     engine: EnginePort
+    fixed_sampler: FixedSampler | None = None
     longest_token_bytes: int = field(init=False)
     control: ControlTexts = field(init=False)
 

@@ -138,3 +138,31 @@ def test_a_bundle_that_is_refused_closes_the_admin_plane_too(
 ) -> None:
     refused(capsys, ["--keys", keys, "--admin-port", "0"], 1, "E_NOSIG")
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "config", "code", "said"),
+    [
+        (["--sampler-config-file", "{file}"], "{}", 2, "expected --sampler with it"),
+        (["--sampler", "guard", "--sampler-config-file", "{file}"], "[]", 2, "expected a JSON object, got list"),
+        (["--sampler", "guard", "--sampler-config-file", "{file}"], "{", 2, "does not parse"),
+        (["--sampler", "guard", "--sampler-config-file", "{file}"], None, 3, "E_IO"),
+        (["--sampler", "guard", "--sampler-config-file", "{file}"], " " * 70_000, 1, "at most 65536 bytes"),
+        (["--sampler", "guard", "--sampler-config-file", "{file}"], "{}", 1, "E_NOSIG"),
+        (["--sampler", "guard"], None, 1, "E_NOSIG"),
+    ],
+)
+def test_a_sampler_for_every_request_is_read_before_anything_else(
+    keys: str,
+    seen: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    config: str | None,
+    code: int,
+    said: str,
+) -> None:
+    file = Path(keys).parent / "config.json"
+    if config is not None:
+        file.write_text(config)
+    refused(capsys, ["--keys", keys, *(one.format(file=file) for one in arguments)], code, said)
+    assert bool(seen) == (said == "E_NOSIG")
