@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from . import prompts
-from .refusal import http_refusal
+from .refusal import INVALID_VALUE, http_refusal
 from .schema import DetokenizeRequest, TokenizeRequest, read
 from .served import Phase
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .exchange import Exchange
     from .served import ServedModel
     from .service import Service
+
+
+MAX_TOKENS = 1 << 18
+"""Token ids that are spelled at a time: more than a context has, and at 48 bytes each no more than a body."""
 
 
 class Models:
@@ -67,8 +71,13 @@ class Detokenize:
         """Answers {"content": …}."""
         self._service.registry.require_ready()
         request = read(DetokenizeRequest, await exchange.body())
-        model = self._service.registry.find(request.model)
-        await exchange.answer({"content": prompts.spelled(model, request.tokens, "tokens")})
+        if len(request.tokens) > MAX_TOKENS:
+            problem = f"expected at most {MAX_TOKENS} token ids, got {len(request.tokens)}"
+            raise http_refusal(400, problem, "send fewer", param="tokens", code=INVALID_VALUE)
+        with self._service.registry.hold(request.model) as model:
+            work = self._service.workers.run(prompts.spelled, model, request.tokens, "tokens")
+            content = await exchange.while_connected(work)
+        await exchange.answer({"content": content})
 
 
 class Alive:

@@ -66,8 +66,7 @@ class Chat:
         with self._service.registry.hold(request.model) as model:
             request = with_format(request, model)
             options = chat_options(request, model)
-            messages = prompts.chat_messages(request.messages)
-            ids = await self._service.workers.run(prompts.chat_prompt, model, messages)
+            ids = await self._service.workers.run(_chat_ids, model, request)
             if is_formatted(request):
                 await self._service.workers.run(try_format, request, model, options.sampler_config)
             requests = _requests(model, [ids], options, "messages")
@@ -97,6 +96,10 @@ class Completions:
             requests = _requests(model, ids, options, "prompt")
             reply = CompletionReply(model, options, texts, echo=bool(request.echo))
             await _generate(self._service, exchange, _job(request, model, requests, reply))
+
+
+def _chat_ids(model: ServedModel, request: ChatRequest) -> tuple[int, ...]:
+    return prompts.chat_prompt(model, prompts.chat_messages(request.messages))
 
 
 def _encode(model: ServedModel, request: CompletionRequest) -> tuple[list[tuple[int, ...]], list[str]]:

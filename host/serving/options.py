@@ -37,6 +37,9 @@ MAX_STOP_CHARACTERS = 1000
 MAX_BIASES = 1024
 """Entries of logit_bias; one row of a sampler has room for no more."""
 
+MAX_STOP_IDS = 1024
+"""Ids in stop_token_ids: as many as a bias may name."""
+
 MAX_COUNT = 2**31 - 1
 """Largest top_k; whatever exceeds the vocabulary means "off"."""
 
@@ -238,6 +241,8 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
 
 def _stop_ids(request: Generate, model: ServedModel) -> frozenset[int]:
     extra = request.stop_token_ids or []
+    if len(extra) > MAX_STOP_IDS:
+        raise _wrong("stop_token_ids", f"at most {MAX_STOP_IDS} ids", len(extra))
     for token in extra:
         _whole("stop_token_ids", token, 0, model.vocab_size - 1)
     own = frozenset[int]() if request.ignore_eos else model.stop_ids
@@ -245,4 +250,4 @@ def _stop_ids(request: Generate, model: ServedModel) -> frozenset[int]:
 
 
 def _wrong(name: str, expected: str, got: object) -> RequestError:
-    return RequestError(f"expected {expected}, got {got}", "correct the parameter", param=name)
+    return RequestError(f"expected {expected}, got {str(got)[:100]}", "correct the parameter", param=name)

@@ -163,7 +163,8 @@ def read(kind: type[Body], body: dict[str, Any], *, path: str = "") -> Body:
 def _refuse_unless_neutral(name: str, value: Any, neutral: dict[str, tuple[Any, ...]], path: str) -> None:
     if name not in neutral:
         problem = "expected a parameter that this server knows"
-        raise RequestError(problem, "check its spelling or leave it out", param=path + name, reason=UNKNOWN_PARAMETER)
+        param = path + name[:100]  # it may be as long as the body
+        raise RequestError(problem, "check its spelling or leave it out", param=param, reason=UNKNOWN_PARAMETER)
     if not any(value is allowed or (type(value) is type(allowed) and value == allowed) for allowed in neutral[name]):
         problem = "expected it to be absent, this server does not offer it"
         raise RequestError(problem, f"leave {name} out", param=path + name, reason=UNSUPPORTED_PARAMETER)

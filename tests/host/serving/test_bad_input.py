@@ -80,6 +80,7 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], str, str | None]] = [
     ({"stop": [1]}, "stop[0]", None),
     ({"stop_token_ids": [99999]}, "stop_token_ids", None),
     ({"stop_token_ids": [-1]}, "stop_token_ids", None),
+    ({"stop_token_ids": [1] * 1025}, "stop_token_ids", None),
     ({"stream": "yes"}, "stream", None),
     ({"stream_options": {"include_usage": True}}, "stream_options", None),
     ({"stream": True, "stream_options": {"x": 1}}, "stream_options", None),
@@ -150,6 +151,7 @@ def test_a_bad_parameter_is_400_and_named(live: Any, path: str, extra: dict, par
         ("/detokenize", {"tokens": "a"}, "tokens"),
         ("/detokenize", {"tokens": [320]}, "tokens"),
         ("/detokenize", {"tokens": [-1]}, "tokens"),
+        ("/detokenize", {"tokens": [65] * ((1 << 18) + 1)}, "tokens"),
         ("/detokenize", {"tokens": [1.0]}, "tokens[0]"),
     ],
     ids=lambda value: str(value)[:50],
@@ -207,6 +209,12 @@ def test_json_nested_less_deeply_is_read_and_judged_by_its_fields(live: Any) -> 
 def test_brackets_inside_of_strings_do_not_count_as_depth(live: Any) -> None:
     answer = live.client.post("/tokenize", json={"content": '[{"\\' * 50})
     assert answer.json() == {"tokens": list(('[{"\\' * 50).encode())}
+
+
+@pytest.mark.parametrize("body", [{"x" * 1_000_000: 1}, {"prompt": "a", "sampler": "x" * 1_000_000}])
+def test_what_a_client_sent_is_not_sent_back_as_a_whole(live: Any, body: dict) -> None:
+    answer = live.client.post(COMPLETE, json=body)
+    assert (answer.status_code, len(answer.content) < 1000) == (400, True)
 
 
 def test_a_body_of_quotes_and_backslashes_is_refused_in_linear_time(live: Any) -> None:

@@ -1,0 +1,99 @@
+"""The shape of a body is known before it is parsed, exactly and in little time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import re
+import time
+from typing import Any
+
+import pytest
+
+from sealhost.host.errors import RequestError
+from sealhost.host.serving import strict_json
+from sealhost.host.serving.strict_json import MAX_DEPTH, MAX_PARTS, parse_object
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+
+
+def shape_letter_by_letter(body: bytes) -> tuple[int, int]:
+    depth = deepest = parts = 0
+    for letter in _STRING.sub(b"", body):
+        depth += (letter in b"[{") - (letter in b"]}")
+        deepest, parts = max(deepest, depth), parts + (letter in b"[{:")
+    return deepest, parts
+
+
+def value(chance: random.Random, depth: int) -> Any:
+    kind = chance.random()
+    if depth and kind < 0.3:
+        return [value(chance, depth - 1) for _ in range(chance.randint(0, 4))]
+    if depth and kind < 0.6:
+        return {text(chance): value(chance, depth - 1) for _ in range(chance.randint(0, 4))}
+    return text(chance)
+
+
+def text(chance: random.Random) -> str:
+    return "".join(chance.choices('\\\\\\""[]{}:é\n', k=chance.randint(0, 9)))
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_shape_is_that_of_the_brackets_outside_of_strings(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    body = json.dumps({"a": value(chance, 6)}, ensure_ascii=chance.random() < 0.5).encode()
+    body = body[: chance.choice([len(body), chance.randint(0, len(body))])]
+    monkeypatch.setattr(strict_json, "MAX_DEPTH", 0)  # else few marks are not looked at closely
+    monkeypatch.setattr(strict_json, "_BLOCK", chance.randint(1, 20))
+    if body.count(b"["):
+        assert tuple(strict_json._shape(body)) == shape_letter_by_letter(body)
+
+
+@pytest.mark.parametrize("backslashes", range(6))
+@pytest.mark.parametrize("block", range(1, 9))
+def test_a_run_of_backslashes_may_cross_blocks(backslashes: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strict_json, "MAX_DEPTH", 0)
+    monkeypatch.setattr(strict_json, "_BLOCK", block)
+    body = b'{"a":"' + b"\\" * backslashes + b'[":[["'
+    assert tuple(strict_json._shape(body)) == shape_letter_by_letter(body)
+
+
+@pytest.mark.parametrize(
+    "many",
+    [
+        [[] for _ in range(MAX_PARTS - 1)],
+        [{"a": 1} for _ in range(MAX_PARTS // 2)],
+        {str(one): 1 for one in range(MAX_PARTS - 1)},
+    ],
+    ids=["arrays", "objects", "members"],
+)
+def test_more_parts_than_any_request_has_are_refused(many: Any) -> None:
+    with pytest.raises(RequestError, match=f"at most {MAX_PARTS} arrays, objects and members"):
+        parse_object(json.dumps({"a": many}).encode())
+    many.pop() if isinstance(many, list) else many.popitem()
+    many.pop() if isinstance(many, list) else many.popitem()
+    assert parse_object(json.dumps({"a": many}).encode()) == {"a": many}
+
+
+def test_colons_and_brackets_of_texts_are_no_parts() -> None:
+    body = {"a": '[{:"\\' * MAX_PARTS, "b": [[1]] * MAX_DEPTH}
+    assert parse_object(json.dumps(body).encode()) == body
+
+
+HEAVY = {
+    "quotes": b'"' * (8 << 20),
+    "strings": b'{"a":[' + b"[]," * 99 + b'"",' * 2_700_000 + b"0]}",
+    "objects": b'{"a":[' + b'{"a":1},' * 1_000_000 + b"0]}",
+    "members": b"{" + b",".join(b'"%x":1' % one for one in range(700_000)) + b"}",
+    "backslashes": b'{"a":[' + b"[]," * 99 + b'"' + b"\\" * (8 << 20) + b'"]}',
+    "colons in a text": b'{"a":"' + b":" * (8 << 20) + b'"}',
+}
+
+
+@pytest.mark.parametrize("body", HEAVY.values(), ids=HEAVY.keys())
+def test_the_largest_body_is_looked_at_in_a_fraction_of_a_second(body: bytes) -> None:
+    began = time.thread_time()
+    with contextlib.suppress(RequestError):
+        parse_object(body)
+    assert time.thread_time() - began < 1.0  # 2.5 s before there was a bound, on the event loop
