@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,27 @@ def smollm2_columns(smollm2_gguf) -> VocabularyColumns:
         types=words.types.tolist(),
         flags=(0, words.bos, words.eos, words.unknown),
     )
+
+
+@pytest.fixture(scope="session")
+def bundle_with_sampler(
+    smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Path], tuple[str, str]]:
+    """Packs and signs the demo model with a sampler's module; the bundle, and the folder of the keys that it needs."""
+    from sealhost.host.cli.main import run
+
+    def make(sampler: Path) -> tuple[str, str]:
+        folder = tmp_path_factory.mktemp("sampled")
+        root, keys = folder / "bundle", folder / "keys"
+        keys.mkdir(mode=0o755)
+        assert run(["keygen", "author", "--out", str(folder), "--no-passphrase"]) == 0
+        (folder / "author.pub").rename(keys / "author.pub")
+        packed = ["pack", str(smollm2_gguf), "--out", str(root), "--name", "sampled", "--version", "1"]
+        assert run([*packed, "--sampler", str(sampler)]) == 0
+        assert run(["sign", str(root), "--key", str(folder / "author.key")]) == 0
+        return str(root), str(keys)
+
+    return make
 
 
 @pytest.fixture(scope="session")

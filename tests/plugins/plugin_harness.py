@@ -5,6 +5,7 @@ Only the header's names and numbers appear here, so that a guest that passes wor
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import dataclass, field
 
@@ -127,6 +128,17 @@ class TokenizerGuest(Instance):
         count = self.call("encode", len(raw), flags)
         self.refuse(count, self.error, self.error_size)
         return np.frombuffer(self.read(self.output, 4 * count), "<u4").tolist()
+
+    def doublings(self, unit: str) -> list[float]:
+        """How many times the fuel each doubling of a text costs that repeats `unit`, from 10,000 to 80,000 bytes.
+
+        Fuel counts instructions: the same on every machine, however busy.
+        """
+        costs = []
+        for size in (10_000, 20_000, 40_000, 80_000):
+            self.encode(unit * (size // len(unit.encode())))
+            costs.append(self.spent)
+        return [later / earlier for earlier, later in itertools.pairwise(costs)]
 
     def token_bytes(self, first: int, count: int) -> list[bytes]:
         written = self.call("token_bytes", first, count)

@@ -15,22 +15,14 @@ ASKED = ["The capital of France is", "--raw", "--temperature", "0", "--max-token
 
 
 @pytest.fixture(scope="module")
-def said(smollm2_gguf, tmp_path_factory):
+def said(bundle_with_sampler):
     """Runs the demo model with the guard as its sampler over a configuration; what it says."""
-    folder = tmp_path_factory.mktemp("guard")
-    root, keys = folder / "bundle", folder / "keys"
-    assert run(["keygen", "author", "--out", str(folder), "--no-passphrase"]) == 0
-    keys.mkdir(mode=0o755)
-    (folder / "author.pub").rename(keys / "author.pub")
-    sampler = reference_plugin("sampler", "guard") / "plugin.wasm"
-    packed = ["pack", str(smollm2_gguf), "--out", str(root), "--name", "guarded", "--version", "1"]
-    assert run([*packed, "--sampler", str(sampler)]) == 0
-    assert run(["sign", str(root), "--key", str(folder / "author.key")]) == 0
+    root, keys = bundle_with_sampler(reference_plugin("sampler", "guard") / "plugin.wasm")
 
     def ask(capsys, banned: list[str], *more: str) -> str:
         capsys.readouterr()
         config = json.dumps({"banned": banned})
-        assert run(["run", str(root), *ASKED, *more, "--sampler-config", config, "--keys", str(keys)]) == 0
+        assert run(["run", root, *ASKED, *more, "--sampler-config", config, "--keys", keys]) == 0
         return capsys.readouterr().out
 
     return ask

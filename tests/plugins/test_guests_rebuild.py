@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from sealhost.plugins import reference_plugin, reference_plugins
 
 REFERENCE = [(role, name) for role in ("tokenizer", "sampler") for name in reference_plugins(role)]
 """Role and name of each."""
+
+PAGE = 65_536
+"""Bytes of a page of WebAssembly."""
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +51,18 @@ def test_every_reference_plugin_is_one_that_the_script_builds(build_script):
 
 
 @pytest.mark.parametrize(("role", "name"), REFERENCE)
-def test_a_reference_plugin_is_a_module_and_its_facts(role, name):
-    import tomllib
+def test_a_reference_plugin_imports_nothing_and_its_memory_is_what_it_declares(guest_engine, build_script, role, name):
+    directory = reference_plugin(role, name)
+    module = wasmtime.Module(guest_engine, (directory / "plugin.wasm").read_bytes())
+    (limits,) = [one.type.limits for one in module.exports if isinstance(one.type, wasmtime.MemoryType)]
+    declared = tomllib.loads((directory / "plugin.toml").read_text())["limits"]["memory_bytes"]
+    built = next(guest.memory_bytes for guest in build_script["GUESTS"] if guest.folder == f"{role}s/{name}")
+    assert not list(module.imports)
+    assert limits.min * PAGE == limits.max * PAGE == declared == built
 
+
+@pytest.mark.parametrize(("role", "name"), REFERENCE)
+def test_a_reference_plugin_is_a_module_and_its_facts(role, name):
     directory = reference_plugin(role, name)
     facts = tomllib.loads((directory / "plugin.toml").read_text())
     assert (facts["name"], facts["role"], facts["abi"]) == (name, role, 1)

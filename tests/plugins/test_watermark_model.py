@@ -19,18 +19,10 @@ ASKED = ["Tell me a long story about a fox.", "--temperature", "1", "--seed", "5
 
 
 @pytest.fixture(scope="module")
-def bundle(smollm2_gguf, tmp_path_factory) -> tuple[str, list[str]]:
+def bundle(bundle_with_sampler) -> tuple[str, list[str]]:
     """The demo model with the watermark as its sampler, and the option that names the trusted keys."""
-    folder = tmp_path_factory.mktemp("watermark")
-    root, keys = folder / "bundle", folder / "keys"
-    assert run(["keygen", "author", "--out", str(folder), "--no-passphrase"]) == 0
-    keys.mkdir(mode=0o755)
-    (folder / "author.pub").rename(keys / "author.pub")
-    sampler = reference_plugin("sampler", "watermark") / "plugin.wasm"
-    packed = ["pack", str(smollm2_gguf), "--out", str(root), "--name", "marked", "--version", "1"]
-    assert run([*packed, "--sampler", str(sampler)]) == 0
-    assert run(["sign", str(root), "--key", str(folder / "author.key")]) == 0
-    return str(root), ["--keys", str(keys)]
+    root, keys = bundle_with_sampler(reference_plugin("sampler", "watermark") / "plugin.wasm")
+    return root, ["--keys", keys]
 
 
 def test_an_answer_bears_the_mark_and_only_its_key_finds_it(bundle, capsys, monkeypatch, tmp_path: Path):

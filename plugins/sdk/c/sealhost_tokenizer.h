@@ -13,24 +13,15 @@
 #ifndef SEALHOST_TOKENIZER_H
 #define SEALHOST_TOKENIZER_H
 
-#define SEALHOST_ERROR_AREA
-#include "sealhost_guest.h"
+#include "sealhost_alphabet.h"
+#include "sealhost_tokenizer_areas.h"
 
-#ifndef SEALHOST_INPUT
-#define SEALHOST_INPUT (1u << 20) /* bytes of text of one call */
-#endif
-#ifndef SEALHOST_IDS
-#define SEALHOST_IDS (SEALHOST_INPUT + 2u) /* an id for each byte, BOS and EOS */
-#endif
 #ifndef SEALHOST_STREAM
 #define SEALHOST_STREAM (24u << 20) /* bytes of the largest vocabulary: 262,144 tokens with as many merges take 12 MiB */
 #endif
 
-static uint8_t input[SEALHOST_INPUT] __attribute__((aligned(8)));
-static uint32_t output[SEALHOST_IDS] __attribute__((aligned(8)));
 static uint8_t sealhost_stream[SEALHOST_STREAM];
 static uint32_t sealhost_received;
-static struct sealhost_tokenizer_layout sealhost_published;
 
 /* Columns lie in the stream and are not aligned: read them with load_u32 or the functions below. */
 struct sealhost_column {
@@ -105,38 +96,6 @@ static inline int sealhost_read_section(uint32_t tag, const uint8_t *at, uint32_
     }
 }
 
-/* Clause 4.6: the byte that a letter of GPT-2's alphabet spells; -1: the letter is none of it. */
-static inline int32_t sealhost_spelled_byte(uint32_t letter) {
-    if ((letter >= 33 && letter <= 126) || (letter >= 161 && letter <= 172) || (letter >= 174 && letter <= 255))
-        return (int32_t)letter;
-    if (letter < 256 || letter > 323)
-        return -1;
-    uint32_t rank = letter - 256; /* the bytes that are left, in order: 0..32, 127..160, 173 */
-    return (int32_t)(rank < 33 ? rank : rank < 67 ? rank + 94 : 173);
-}
-
-/* Turns one text into the bytes that it spells, in place, and returns their number; 0: it stands for itself. */
-static inline uint32_t sealhost_spell(uint8_t *text, uint32_t length) {
-    uint32_t made = 0;
-    for (int write = 0; write < 2; write++) { /* first look, then write: a text outside the alphabet stays as it is */
-        made = 0;
-        for (uint32_t i = 0; i < length; i++, made++) {
-            uint32_t letter = text[i];
-            if (letter >= 0x80) { /* the alphabet ends at U+0143: two bytes of UTF-8 */
-                if (letter < 0xC2 || letter > 0xDF || i + 1 == length || (text[i + 1] & 0xC0) != 0x80)
-                    return 0;
-                letter = (letter & 0x1F) << 6 | (text[++i] & 0x3F);
-            }
-            int32_t byte = sealhost_spelled_byte(letter);
-            if (byte < 0)
-                return 0;
-            if (write)
-                text[made] = (uint8_t)byte;
-        }
-    }
-    return made;
-}
-
 /* Compacts the texts into bytes: what is spelled is never longer than its spelling. */
 static inline void sealhost_spell_all(void) {
     static const uint32_t spelled = 1u << SEALHOST_TYPE_NORMAL | 1u << SEALHOST_TYPE_UNUSED | 1u << SEALHOST_TYPE_BYTE;
@@ -145,10 +104,10 @@ static inline void sealhost_spell_all(void) {
     for (uint32_t id = 0; id < vocabulary.tokens.count; id++) {
         uint32_t next = load_u32(offsets + 4 * id + 4), length = next - start;
         uint32_t type = token_type(id);
-        uint32_t made = type < 32 && spelled >> type & 1 ? sealhost_spell(bytes + start, length) : 0;
-        uint32_t kept = made ? made : length;
-        move_bytes(bytes + end, bytes + start, kept);
-        end += kept;
+        int32_t made = type < 32 && spelled >> type & 1 ? alphabet_decode(bytes + end, bytes + start, length) : -1;
+        if (made < 0) /* it stands for itself */
+            move_bytes(bytes + end, bytes + start, length);
+        end += made < 0 ? length : (uint32_t)made;
         start = next;
         store_u32(offsets + 4 * id + 4, end);
     }
@@ -179,24 +138,17 @@ static inline int sealhost_read_stream(void) {
     return seen == SEALHOST_VOCAB_MERGES && vocabulary.flags.bos < count && vocabulary.flags.eos < count;
 }
 
-/* ---- exports that every tokenizer spells alike ----------------------------------------------------------- */
+/* ---- what the areas and the host ask for ------------------------------------------------------------------- */
 
-SEALHOST_EXPORT(sealhost_tokenizer_v1) int32_t sealhost_tokenizer_v1(void) {
-    return SEALHOST_ABI_MINOR;
+static uint32_t given_tokens(void) {
+    return vocabulary.loaded ? vocabulary.tokens.count : 0;
 }
 
-SEALHOST_EXPORT(layout) int32_t layout(void) {
-    sealhost_published = (struct sealhost_tokenizer_layout){
-        .size = sizeof sealhost_published,
-        .minor = SEALHOST_ABI_MINOR,
-        .input = sealhost_offset(input),
-        .input_capacity = sizeof input,
-        .output = sealhost_offset(output),
-        .output_capacity = sizeof output,
-        .error = sealhost_offset(sealhost_error_area),
-        .error_capacity = SEALHOST_ERROR_BYTES,
-    };
-    return (int32_t)sealhost_offset(&sealhost_published);
+static const uint8_t *given_bytes(uint32_t id, uint32_t *length) {
+    const uint8_t *bytes = column_entry(&vocabulary.tokens, id, length);
+    if (token_type(id) == SEALHOST_TYPE_CONTROL)
+        *length = 0;
+    return bytes;
 }
 
 SEALHOST_EXPORT(load) int32_t load(uint32_t length, uint32_t final) {
@@ -214,28 +166,6 @@ SEALHOST_EXPORT(load) int32_t load(uint32_t length, uint32_t final) {
     if (sealhost_vocabulary_is("gpt2"))
         sealhost_spell_all();
     return ready();
-}
-
-/* Clause 3.7. */
-SEALHOST_EXPORT(token_bytes) int32_t token_bytes(uint32_t first, uint32_t count) {
-    if (!vocabulary.loaded || first > vocabulary.tokens.count || count > vocabulary.tokens.count - first)
-        return fail(SEALHOST_ERROR_INPUT, "token_bytes: the ids are not in the vocabulary");
-    uint32_t needed = 4 * count, length;
-    for (uint32_t id = first; id < first + count; id++) {
-        column_entry(&vocabulary.tokens, id, &length);
-        needed += token_type(id) == SEALHOST_TYPE_CONTROL ? 0 : length;
-    }
-    if (needed > sizeof output)
-        return -(int32_t)needed;
-    uint8_t *to = (uint8_t *)output + 4 * count;
-    for (uint32_t id = first; id < first + count; id++) {
-        const uint8_t *from = column_entry(&vocabulary.tokens, id, &length);
-        length = token_type(id) == SEALHOST_TYPE_CONTROL ? 0 : length;
-        output[id - first] = length;
-        copy_bytes(to, from, length);
-        to += length;
-    }
-    return (int32_t)needed;
 }
 
 #endif /* SEALHOST_TOKENIZER_H */

@@ -1,9 +1,9 @@
-#include "alphabet.h"
 #include "blanks.h"
 #include "guest.h"
 #include "pairs.h"
 #include "pieces.h"
 #include "rules.h"
+#include "sealhost_alphabet.h"
 #include "sealhost_guest.h"
 #include "split.h"
 #include "unicode.h"
@@ -34,10 +34,7 @@ static uint32_t space_in(const uint8_t *text, uint32_t length) {
 static int32_t decode_side(uint8_t *to, const uint8_t *side, uint32_t length) {
     if (vocabulary.spelling == SPELLS_BLANKS)
         return (int32_t)blanks_decode(to, side, length);
-    int32_t decoded = alphabet_length(side, length);
-    if (decoded > 0)
-        alphabet_decode(to, side, length);
-    return decoded;
+    return alphabet_decode(to, side, length);
 }
 
 /* One merge "left right". A side or a result that is no findable token can never take part: it is left out, and

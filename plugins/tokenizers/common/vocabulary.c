@@ -1,9 +1,9 @@
 #include "vocabulary.h"
 
-#include "alphabet.h"
 #include "arena.h"
 #include "blanks.h"
 #include "guest.h"
+#include "sealhost_alphabet.h"
 #include "sealhost_guest.h"
 #include "special.h"
 
@@ -48,12 +48,10 @@ static int is_mergeable(uint8_t type, const uint8_t *text, uint32_t length) {
 
 /* Writes the bytes of one token of byte-level BPE at `to`, which lies at or below its text; returns their number. */
 static uint32_t settle_alphabet(uint8_t *to, const uint8_t *text, uint32_t length, uint8_t type, int *found) {
-    int32_t decoded = alphabet_length(text, length);
-    *found = decoded > 0 && is_mergeable(type, text, length);
-    if (decoded > 0 && !is_literal(type)) {
-        alphabet_decode(to, text, length);
+    int32_t decoded = is_literal(type) ? -1 : alphabet_decode(to, text, length);
+    *found = (decoded > 0 || is_literal(type)) && is_mergeable(type, text, length);
+    if (decoded >= 0)
         return (uint32_t)decoded;
-    }
     move_bytes(to, text, length);
     return length;
 }
