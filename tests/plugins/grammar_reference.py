@@ -1,7 +1,7 @@
 """What may follow a text, by derivatives of regular expressions over characters: slow, and with nothing of the guests' ways.
 
-Source: J. Brzozowski, "Derivatives of regular expressions", 1964. A language is a tuple; `NEVER` is the only empty one,
-for what is empty is never built, so "some text completes this" means "is not NEVER".
+Source: J. Brzozowski, "Derivatives of regular expressions", 1964. `NEVER` is the only language that is empty, for what is
+empty is never built, so "some text completes this" means "is not NEVER".
 """
 
 from __future__ import annotations
@@ -11,11 +11,39 @@ import re
 from collections.abc import Callable
 from re import _constants as names  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any
+from typing import Any, Protocol, Self
 
-Language = tuple
-NEVER: Language = ("never",)
-EMPTY: Language = ("empty",)
+
+class Language(tuple):
+    """A kind and its parts; equal ones are one object, so that tables find it by its address."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+
+    def __new__(cls, *parts: Any) -> Self:
+        if (found := _MADE.get(parts)) is None:
+            found = _MADE[parts] = super().__new__(cls, parts)
+        return found
+
+
+_MADE: dict[tuple, Language] = {}
+
+
+class Own(Protocol):
+    """The state of a language that is none of those below; equal ones are one, and some text completes each."""
+
+    ends: bool
+    edges: frozenset[int]
+
+    def after(self, character: int) -> Language:
+        """What may follow a character."""
+        ...
+
+
+NEVER: Language = Language("never")
+EMPTY: Language = Language("empty")
 LAST = 0x10FFFF
 _ENDLESS = 1 << 30
 
@@ -24,7 +52,7 @@ def chars(*ranges: tuple[int, int]) -> Language:
     """One character of these ranges, with no surrogates."""
     parts = [part for low, high in ranges for part in ((low, min(high, 0xD7FF)), (max(low, 0xE000), high))]
     kept = tuple(sorted((low, high) for low, high in parts if low <= high))
-    return ("chars", kept) if kept else NEVER
+    return Language("chars", kept) if kept else NEVER
 
 
 def others(*ranges: tuple[int, int]) -> Language:
@@ -47,7 +75,7 @@ def cat(*parts: Language) -> Language:
         elif part[0] == "cat":
             whole = cat(part[1], cat(part[2], whole))
         elif part != EMPTY:
-            whole = ("cat", part, whole)
+            whole = Language("cat", part, whole)
     return whole
 
 
@@ -56,7 +84,7 @@ def alt(*parts: Language) -> Language:
     flat = {one for part in parts for one in (part[1] if part[0] == "alt" else (part,))} - {NEVER}
     if len(flat) < 2:
         return flat.pop() if flat else NEVER
-    return ("alt", frozenset(flat))
+    return Language("alt", frozenset(flat))
 
 
 def repeat(part: Language, least: int, most: int = _ENDLESS) -> Language:
@@ -65,12 +93,54 @@ def repeat(part: Language, least: int, most: int = _ENDLESS) -> Language:
         return EMPTY
     if part == NEVER:
         return NEVER if least else EMPTY
-    return part if least == most == 1 else ("repeat", part, least, most)
+    return part if least == most == 1 else Language("repeat", part, least, most)
+
+
+def both(*parts: Language) -> Language:
+    """What is in all of them; they hold no rules."""
+    flat = {one for part in parts for one in (part[1] if part[0] == "both" else (part,))}
+    if NEVER in flat:
+        return NEVER
+    whole = flat.pop() if len(flat) == 1 else Language("both", frozenset(flat))
+    return whole if _inhabited(whole) else NEVER
+
+
+def neither(part: Language) -> Language:
+    """What is not in it, as a part of `both`, which sees to it that something is left."""
+    return Language("not", part)
+
+
+@functools.cache
+def _inhabited(language: Language) -> bool:
+    """Whether some text is in it, by a search over what may follow."""
+    seen, todo = {language}, [language]
+    while todo:
+        at = todo.pop()
+        if ends(at):
+            return True
+        for character in sorted(edges(at)):
+            if (found := _raw_after(at, character)) != NEVER and found not in seen:
+                seen.add(found)
+                todo.append(found)
+    return False
+
+
+def _raw_after(language: Language, character: int) -> Language:
+    """The same as `after`, without a look whether something is in it."""
+    if language[0] != "both":
+        return after(language, character)
+    parts = frozenset(_raw_after(part, character) for part in language[1])
+    return NEVER if NEVER in parts else Language("both", parts)
+
+
+def own(state: Own) -> Language:
+    """A language that knows itself what may follow."""
+    return Language("own", state)
 
 
 def rule(make: Callable[[], Language]) -> Language:
     """What `make` gives, when it is looked at: for languages that hold themselves. It must not be empty."""
-    return ("rule", make)
+    return Language("rule", make)
 
 
 def text(raw: str) -> Language:
@@ -79,7 +149,7 @@ def text(raw: str) -> Language:
 
 
 @functools.cache
-def ends(language: Language) -> bool:
+def ends(language: Language) -> bool:  # noqa: PLR0911 -- one case for each kind
     """Whether the empty text is in it."""
     kind = language[0]
     if kind == "cat":
@@ -88,11 +158,17 @@ def ends(language: Language) -> bool:
         return any(map(ends, language[1]))
     if kind == "rule":
         return ends(language[1]())
+    if kind == "both":
+        return all(map(ends, language[1]))
+    if kind == "not":
+        return not ends(language[1])
+    if kind == "own":
+        return language[1].ends
     return kind == "empty" or (kind == "repeat" and (language[2] == 0 or ends(language[1])))
 
 
 @functools.cache
-def after(language: Language, character: int) -> Language:
+def after(language: Language, character: int) -> Language:  # noqa: PLR0911 -- one case for each kind
     """What may follow a character."""
     kind = language[0]
     if kind == "chars":
@@ -106,6 +182,12 @@ def after(language: Language, character: int) -> Language:
         _, part, least, most = language
         rest = repeat(part, max(0, least - 1), most - 1 if most < _ENDLESS else most)
         return cat(after(part, character), rest)
+    if kind == "both":
+        return both(*(after(part, character) for part in language[1]))
+    if kind == "not":
+        return neither(after(language[1], character))
+    if kind == "own":
+        return language[1].after(character)
     return after(language[1](), character) if kind == "rule" else NEVER
 
 
@@ -115,8 +197,12 @@ def edges(language: Language) -> frozenset[int]:
     if language[0] == "chars":
         near = {edge + step for ends_ in language[1] for edge in ends_ for step in (-1, 0, 1)}
         return frozenset(c for c in near if 0 <= c <= LAST)
-    if language[0] == "alt":
+    if language[0] in ("alt", "both"):
         return frozenset().union(*map(edges, language[1]))
+    if language[0] == "own":
+        return language[1].edges
+    if language[0] == "not":
+        return edges(language[1]) | {0, LAST}
     if language[0] == "rule":  # it may hold itself; what begins a value is ASCII
         return frozenset()
     return frozenset().union(*(edges(part) for part in language[1:] if isinstance(part, tuple)))

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import functools
 import json
-from itertools import pairwise
 from typing import Any
 
-from grammar_reference import EMPTY, NEVER, Language, alt, cat, others, pattern, repeat, rule, text
+import jsonschema
+from grammar_reference import EMPTY, NEVER, Language, Read, alt, both, cat, neither, others, pattern, repeat, rule, text
+from json_format_reference import FORMATS, texts_of
+from json_number_reference import number
+from json_text_reference import STRING, TAIL, WITHIN, finds, quoted, sized
 
-HEX = "[0-9a-fA-F]"
-ESCAPE = pattern(
-    rf"\\(?:[\"\\/bfnrt]|u(?:[0-9a-cA-CefEF]{HEX}{{3}}|[dD][0-7]{HEX}{{2}}|[dD][89abAB]{HEX}{{2}}\\u[dD][c-fC-F]{HEX}{{2}}))"
-)
-LETTER = alt(others((0, 31), (34, 34), (92, 92)), ESCAPE)
-TAIL = cat(repeat(LETTER, 0), text('"'))
-STRING = cat(text('"'), TAIL)
 NUMBER = pattern(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,16})?(?:[eE][+-]?[0-9]{1,2})?")
 INTEGER = pattern(r"0|-?[1-9][0-9]{0,15}")
 COMMA, COLON = pattern(", ?"), pattern(": ?")
 WORDS = {"null": text("null"), "boolean": alt(text("true"), text("false"))}
 TYPES = {"null", "boolean", "string", "integer", "number", "array", "object"}
 SUBJECTS = {
-    "object": {"properties", "required", "additionalProperties"},
-    "array": {"items", "prefixItems", "minItems", "maxItems"},
-    "string": {"minLength", "maxLength", "pattern"},
-    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"},
+    "object": {"properties", "patternProperties", "required", "additionalProperties", "minProperties", "maxProperties"},
+    "array": {"items", "prefixItems", "minItems", "maxItems", "uniqueItems"},
+    "string": {"minLength", "maxLength", "pattern", "format"},
+    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
 }
+OWN = {"type"}.union(*SUBJECTS.values())
+CHECKER = jsonschema.FormatChecker(formats=())
+for _name in FORMATS:
+    CHECKER.checks(_name)(
+        lambda value, name=_name: not isinstance(value, str) or Read(texts_of(name)).take(value.encode()).ends
+    )
+
+Part = tuple[str, Any]
+"""What a value has to fit: ("schema", all of one), ("own", its limits alone), ("choice", schemas), ("enum", values)."""
 
 
 class Texts:
@@ -34,77 +39,186 @@ class Texts:
 
     def __init__(self, schema: Any) -> None:
         self.root = schema
-        self.any = rule(functools.cache(lambda: self.of({"type": sorted(TYPES - {"integer"})})))
+        self.any = rule(functools.cache(lambda: self._typed_all([], sorted(TYPES - {"integer"}))))
         self._made: dict[str, Language] = {}
+        self._open: set[str] = set()
 
-    def of(self, schema: Any) -> Language:
-        """The language of a schema."""
-        if schema is True or schema == {}:
-            return self.any
-        if schema is False:
+    def of(self, *schemas: Any) -> Language:
+        """The values that fit all of these schemas."""
+        return self._all([("schema", schema) for schema in schemas])
+
+    def later(self, *schemas: Any) -> Language:
+        """The same, of which nothing is looked at yet where it might hold itself."""
+        if '"$ref"' not in dumps(schemas):
+            return self.of(*schemas)
+        if any(schema is False for schema in schemas):
             return NEVER
-        if "$ref" in schema:
-            return self._referred(schema["$ref"])
-        values = [schema["const"]] if "const" in schema else schema.get("enum")
-        types = schema.get("type") or [one for one, words in SUBJECTS.items() if words & schema.keys()] or sorted(TYPES)
-        types = [types] if isinstance(types, str) else types
-        if values is not None:
-            return alt(*(text(dumps(value)) for value in values if _kinds(value) & set(types)))
-        for keyword in ("anyOf", "oneOf", "allOf"):
-            if keyword in schema:
-                return alt(*map(self.of, schema[keyword]))
-        return alt(*(self._typed(one, schema) for one in types))
+        key = "later" + dumps(schemas)
+        if key not in self._made:
+            self._made[key] = rule(functools.cache(lambda: self.of(*schemas)))
+        return self._made[key]
 
-    def _referred(self, ref: str) -> Language:
-        if ref not in self._made:
-            found = self.root
-            for part in ref.split("/")[1:]:
-                found = (
-                    found[int(part)] if isinstance(found, list) else found[part.replace("~1", "/").replace("~0", "~")]
-                )
-            self._made[ref] = rule(functools.cache(lambda: self.of(found)))
-        return self._made[ref]
+    def _all(self, parts: list[Part]) -> Language:
+        key = dumps(parts)
+        if key in self._open:  # a value that is itself is none yet
+            return NEVER
+        if key not in self._made:
+            self._open.add(key)
+            self._made[key] = self._texts(parts)
+            self._open.remove(key)
+        return self._made[key]
 
-    def _typed(self, kind: str, schema: dict[str, Any]) -> Language:
+    def _apart(self, parts: list[Part], within: tuple[str, ...] = ()) -> list[Part] | None:
+        """Without schemas, each part once; None: nothing fits."""
+        found: dict[str, Part] = {}
+        for kind, what in parts:
+            more: list[Part] | None = [(kind, what)]
+            if kind == "schema":
+                if what is False or dumps(what) in within:
+                    return None
+                more = [] if what is True else self._mentioned(what, (*within, dumps(what)))
+            if more is None:
+                return None
+            found |= {dumps(part): part for part in more}
+        return list(found.values())
+
+    def _mentioned(self, schema: dict[str, Any], within: tuple[str, ...]) -> list[Part] | None:
+        own = {word: value for word, value in schema.items() if word in OWN and not _is_note(word, value)}
+        parts: list[Part] = [("own", own)] if own else []
+        if "const" in schema:
+            parts.append(("enum", [schema["const"]]))
+        parts += [("enum", schema["enum"])] if "enum" in schema else []
+        parts += [("choice", schema[word]) for word in ("anyOf", "oneOf") if word in schema]
+        named = [self.referred(schema["$ref"])] if "$ref" in schema else []
+        more = self._apart([("schema", one) for one in [*named, *schema.get("allOf", [])]], within)
+        return None if more is None else parts + more
+
+    def referred(self, ref: str) -> Any:
+        """What a pointer names."""
+        found = self.root
+        for part in ref.split("/")[1:]:
+            found = found[int(part)] if isinstance(found, list) else found[part.replace("~1", "/").replace("~0", "~")]
+        return found
+
+    def _texts(self, given: list[Part]) -> Language:
+        if (parts := self._apart(given)) is None:
+            return NEVER
+        limits = [what for kind, what in parts if kind == "own"]
+        values = [what for kind, what in parts if kind == "enum"]
+        for at, (kind, what) in enumerate(parts):
+            if kind == "choice":
+                return alt(*(self._all([*parts[:at], *parts[at + 1 :], ("schema", one)]) for one in what))
+        if values:
+            return alt(*(text(dumps(one)) for one in values[0] if self._fits(one, limits, values[1:])))
+        return self._typed_all(limits, _types(limits)) if parts else self.any
+
+    def _fits(self, value: Any, limits: list[dict[str, Any]], lists: list[list[Any]]) -> bool:
+        """By `jsonschema`, which is somebody else's work."""
+        validator = jsonschema.Draft202012Validator(self.root, format_checker=CHECKER)
+        said = [*limits, *({"enum": values} for values in lists)]
+        return all(validator.evolve(schema=schema).is_valid(value) for schema in said)
+
+    def _typed_all(self, limits: list[dict[str, Any]], types: list[str]) -> Language:
+        return alt(*(self._typed(one, limits) for one in types))
+
+    def _typed(self, kind: str, limits: list[dict[str, Any]]) -> Language:
         if kind in WORDS:
             return WORDS[kind]
         if kind == "string":
-            return _string(schema)
+            return _string(limits)
         if kind in ("integer", "number"):
-            return _number(kind, schema)
-        return self._array(schema) if kind == "array" else self._object(schema)
+            if not any(SUBJECTS["number"] & one.keys() for one in limits):
+                return INTEGER if kind == "integer" else NUMBER
+            return number(limits, is_whole=kind == "integer")
+        return self._array(limits) if kind == "array" else self._object(limits)
 
-    def _array(self, schema: dict[str, Any]) -> Language:
-        prefix, rest = schema.get("prefixItems", []), self.of(schema.get("items", True))
-        least, most = int(schema.get("minItems", 0)), schema.get("maxItems")
-        most = None if most is None else int(most)
-        settled = max(len(prefix), least, 1)
-        state = alt(cat(repeat(cat(COMMA, rest), 0), text("]"))) if most is None else text("]")
+    def _array(self, limits: list[dict[str, Any]]) -> Language:
+        least = max([0, *(int(one["minItems"]) for one in limits if "minItems" in one)])
+        most = min((int(one["maxItems"]) for one in limits if "maxItems" in one), default=None)
+        longest = max([0, *(len(one.get("prefixItems", [])) for one in limits)])
+
+        def item(at: int) -> Language:
+            listed = [one.get("prefixItems", []) for one in limits]
+            rest = [
+                one["items"] for one, first in zip(limits, listed, strict=True) if "items" in one and at >= len(first)
+            ]
+            return self.later(*(first[at] for first in listed if at < len(first)), *rest)
+
+        settled = max(longest, least, 1)
+        state = alt(cat(repeat(cat(COMMA, item(settled)), 0), text("]"))) if most is None else text("]")
         for at in reversed(range(settled if most is None else most)):
-            item = self.of(prefix[at]) if at < len(prefix) else rest
-            state = alt(cat(COMMA if at else EMPTY, item, state), text("]") if at >= least else NEVER)
-        return cat(text("["), state if least <= (settled if most is None else most) else NEVER)
+            state = alt(cat(COMMA if at else EMPTY, item(at), state), text("]") if at >= least else NEVER)
+        return cat(text("["), state if most is None or least <= most else NEVER)
 
-    def _object(self, schema: dict[str, Any]) -> Language:
-        properties = schema.get("properties", {})
-        additional = schema.get("additionalProperties", "properties" not in schema)
-        required = schema.get("required", [])
-        members = [
-            *properties.items(),
-            *((one, additional) for one in dict.fromkeys(required) if one not in properties),
+    def _object(self, limits: list[dict[str, Any]]) -> Language:
+        listed = [name for one in limits for name in one.get("properties", {})]
+        required = {name for one in limits for name in one.get("required", [])}
+        named = list(dict.fromkeys([*listed, *(name for one in limits for name in one.get("required", []))]))
+        least = max([0, *(int(one["minProperties"]) for one in limits if "minProperties" in one)])
+        most = min((int(one["maxProperties"]) for one in limits if "maxProperties" in one), default=1 << 20)
+        other = self._other(limits, named)
+
+        @functools.cache
+        def rest(count: int) -> Language:
+            """After another member: all of these together have brought one towards `least`, each one towards `most`."""
+            if most == 1 << 20:
+                return cat(repeat(cat(COMMA, other), 0), text("}"))
+            return alt(text("}"), cat(COMMA, other, rest(count + 1)) if count < most else NEVER)
+
+        @functools.cache
+        def tail(at: int, count: int) -> Language:
+            """With `at` names looked at, of which `count` were written."""
+            comma = COMMA if count else EMPTY
+            if at == len(named):
+                more = cat(comma, other, rest(count + 1)) if count < most and count + 1 >= least else NEVER
+                return alt(more, text("}") if least <= count <= most else NEVER)
+            name = named[at]
+            value = self.later(*_member_schemas(limits, name)) if count < most else NEVER
+            this = cat(comma, text(dumps(name)), COLON, value, tail(at + 1, count + 1)) if value != NEVER else NEVER
+            return this if name in required else alt(this, tail(at + 1, count))
+
+        return cat(text("{"), tail(0, 0))
+
+    def _other(self, limits: list[dict[str, Any]], named: list[str]) -> Language:
+        """One member that has none of these names; those that no pattern names only where clause 1.3 says so."""
+        patterns = list(dict.fromkeys(one for limit in limits for one in limit.get("patternProperties", {})))
+        is_said = any("additionalProperties" in one for one in limits)
+        is_listed = any({"properties", "patternProperties"} & one.keys() for one in limits)
+        ways = []
+        for chosen in range(1 << len(patterns)):
+            matched = {one for at, one in enumerate(patterns) if chosen >> at & 1}
+            if not matched and is_listed and not is_said:
+                continue
+            value = self.later(*_schemas_by(limits, matched))
+            if not patterns:
+                name = _other_name(named)
+            elif value != NEVER:
+                missed = [neither(finds(one)) for one in patterns if one not in matched]
+                taken = [neither(text(one)) for one in named]
+                name = quoted(both(WITHIN, *map(finds, matched), *missed, *taken))
+            ways.append(cat(name, COLON, value) if value != NEVER else NEVER)
+        return alt(*ways)
+
+
+def _schemas_by(limits: list[dict[str, Any]], matched: set[str]) -> list[Any]:
+    found = []
+    for one in limits:
+        these = [schema for word, schema in one.get("patternProperties", {}).items() if word in matched]
+        found += these or ([one["additionalProperties"]] if "additionalProperties" in one else [])
+    return found
+
+
+def _member_schemas(limits: list[dict[str, Any]], name: str) -> list[Any]:
+    found = []
+    for one in limits:
+        these = [one["properties"][name]] if name in one.get("properties", {}) else []
+        these += [
+            schema
+            for word, schema in one.get("patternProperties", {}).items()
+            if Read(finds(word)).take(name.encode()).ends
         ]
-        more = empty = text("}")
-        if additional is not False:
-            other = cat(_other_name([name for name, _ in members]), COLON, self.of(additional))
-            more = cat(repeat(cat(COMMA, other), 0), text("}"))
-            empty = alt(cat(other, more), text("}"))
-        for name, value in reversed(members):
-            this = cat(text(dumps(name)), COLON, self.of(value), more)
-            if name in required:
-                more, empty = cat(COMMA, this), this
-            else:
-                more, empty = alt(cat(COMMA, this), more), alt(this, empty)
-        return cat(text("{"), empty)
+        found += these or ([one["additionalProperties"]] if "additionalProperties" in one else [])
+    return found
 
 
 def dumps(value: Any) -> str:
@@ -112,40 +226,34 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _kinds(value: Any) -> set[str]:
-    if isinstance(value, bool):
-        return {"boolean"}
-    if isinstance(value, int):
-        return {"integer", "number"}
-    return {{type(None): "null", str: "string", float: "number", list: "array", dict: "object"}[type(value)]}
+def _is_note(word: str, value: Any) -> bool:
+    return (word == "format" and value not in FORMATS) or (word == "uniqueItems" and value is False)
 
 
-def _string(schema: dict[str, Any]) -> Language:
-    if "pattern" in schema:  # only simple ones: letters without escapes, anchored
-        return cat(text('"'), pattern(schema["pattern"]), text('"'))
-    if "maxLength" not in schema:
-        return cat(text('"'), repeat(LETTER, int(schema.get("minLength", 0))), text('"'))
-    least, most = int(schema.get("minLength", 0)), int(schema["maxLength"])
-    return cat(text('"'), repeat(LETTER, least, most), text('"')) if least <= most else NEVER
+def _types(limits: list[dict[str, Any]]) -> list[str]:
+    """Those that are named, or those that the keywords are about, or all; numbers hold the integers."""
+    found = set(TYPES)
+    for one in limits:
+        if "type" in one:
+            types = {one["type"]} if isinstance(one["type"], str) else set(one["type"])
+            found &= types | ({"integer"} if "number" in types else set())
+    if not any("type" in one for one in limits):
+        about = {kind for kind, words in SUBJECTS.items() if any(words & one.keys() for one in limits)}
+        found = about or found
+    return sorted(found - {"integer"} if "number" in found else found)
 
 
-def _number(kind: str, schema: dict[str, Any]) -> Language:
-    if not SUBJECTS["number"] & schema.keys():
-        return INTEGER if kind == "integer" else NUMBER
-    lows = [schema["minimum"]] if "minimum" in schema else []
-    highs = [schema["maximum"]] if "maximum" in schema else []
-    low = max([*lows, *([schema["exclusiveMinimum"] + 1] if "exclusiveMinimum" in schema else [])], default=None)
-    high = min([*highs, *([schema["exclusiveMaximum"] - 1] if "exclusiveMaximum" in schema else [])], default=None)
-    assert low is not None, "small ranges only: each number is an alternative"
-    assert high is not None, "small ranges only: each number is an alternative"
-    whole = alt(*(text(str(value)) for value in range(low, high + 1)))
-    if kind == "integer":
-        return whole
-    assert schema.keys() <= {"type", "minimum", "maximum"}
-    between = []
-    for one, other in pairwise(range(low, high + 1)):
-        between.append(str(one) if one >= 0 else f"-{-other}")
-    return alt(whole, *(cat(text(one), pattern(r"\.[0-9]{1,16}")) for one in between))
+def _string(limits: list[dict[str, Any]]) -> Language:
+    least = max([0, *(int(one["minLength"]) for one in limits if "minLength" in one)])
+    most = min((int(one["maxLength"]) for one in limits if "maxLength" in one), default=None)
+    said = [finds(one["pattern"]) for one in limits if "pattern" in one]
+    said += [texts_of(one["format"]) for one in limits if "format" in one]
+    if most is not None and least > most:
+        return NEVER
+    if not said:
+        return sized(least, most)
+    bounds = [repeat(others(), least) if most is None else repeat(others(), least, most)]
+    return quoted(both(WITHIN, *said, *(bounds if least or most is not None else [])))
 
 
 def _other_name(names: list[str]) -> Language:

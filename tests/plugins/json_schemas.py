@@ -34,6 +34,40 @@ SCHEMAS: list[Any] = [
 ]  # fmt: skip
 
 
+WIDER: list[Any] = [
+    {"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"properties": {"ab": {"const": 1}, "a": {"maximum": 12, "minimum": 1}}}]},
+    {"allOf": [{"minLength": 2}, {"maxLength": 3}], "type": ["string", "null"]}, {"allOf": [{"enum": ["a", "ab", 1, 12]}, {"enum": ["ab", 12.0, None]}]},
+    {"type": "string", "anyOf": [{"maxLength": 1}, {"minLength": 3, "maxLength": 4}, {"type": "null"}]}, {"anyOf": [{"type": "integer"}, {"type": "string"}], "oneOf": [{"maximum": 12, "minimum": 0}, {"const": "a"}]},
+    {"type": "object", "properties": {"a": {"type": "null"}}, "anyOf": [{"required": ["a"]}, {"properties": {"b": {"const": 1}}, "required": ["b"]}]},
+    {"$ref": "#/$defs/a", "maxLength": 2, "$defs": {"a": {"type": "string", "minLength": 1}}}, {"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
+    {"allOf": [{"$ref": "#/$defs/a"}, {"properties": {"b": {"const": "b"}}}], "$defs": {"a": {"properties": {"a": {"const": 1}}, "required": ["a", "b"]}}},
+    {"type": "object", "properties": {"next": {"allOf": [{"$ref": "#"}, {"required": ["name"]}]}, "name": {"const": 1}}},
+    {"allOf": [{"properties": {"a": {"const": 1}}, "additionalProperties": False}, {"properties": {"a": {"type": "integer"}, "b": {"const": 2}}}]},
+    {"allOf": [{"properties": {"a": {"const": 1}}, "additionalProperties": {"type": "integer"}}, {"additionalProperties": {"enum": [1, 12, "a"]}}]},
+    {"allOf": [{"items": {"type": "integer"}}, {"prefixItems": [{"enum": [1, "a", 12]}, {"maximum": 3, "minimum": 0}], "maxItems": 3}]},
+    {"allOf": [{"prefixItems": [{"const": 1}, {"const": 12}, {}]}, {"items": {"type": "integer"}, "maxItems": 2}, {"prefixItems": [{"type": "integer"}], "items": False}]},
+    {"enum": [1, 12, "ab", "abc", [1, 12], [12], {"a": 1, "b": 2}, {"b": 1}, None], "minimum": 3, "minLength": 3, "items": {"minimum": 12}, "required": ["a"]},
+    {"const": {"a": [1, {"b": "x"}]}, "properties": {"a": {"prefixItems": [{"type": "integer"}]}}}, {"enum": ["2024-01-01", "a", 3, "2023-02-29", "2024-02-29"], "format": "date"},
+    {"enum": ["a1", "1a", "a", 1], "pattern": "^a"}, {"enum": [0.5, 1, 1.5, 2, "a"], "multipleOf": 0.5, "maximum": 1.5}, {"enum": [[1, 1.0], [1, 2], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], []], "uniqueItems": True},
+    {"patternProperties": {"^a": {"const": 1}}}, {"patternProperties": {"^a": {"const": 1}, "b$": {"type": "integer"}}, "additionalProperties": {"type": "null"}},
+    {"properties": {"ab": {"type": "integer"}, "name": {}}, "patternProperties": {"b": {"enum": [1, 12, "x"]}}, "additionalProperties": False, "required": ["ab"]},
+    {"allOf": [{"patternProperties": {"^a": {"type": "integer"}}}, {"patternProperties": {"^.b": {"enum": [1, "a"]}}, "additionalProperties": False}]},
+    {"patternProperties": {"^[a-c]{2}$": {"const": 1}, "é": {"const": 2}}, "properties": {"a\nb": {"const": 3}, "ab": {"type": "integer"}}},
+    {"multipleOf": 3, "type": "integer"}, {"multipleOf": 12}, {"type": "number", "multipleOf": 0.25, "minimum": -1}, {"type": "integer", "multipleOf": 7, "minimum": -30, "maximum": 100}, {"multipleOf": 0.01, "minimum": 0, "exclusiveMaximum": 1.1},
+    {"allOf": [{"multipleOf": 4}, {"multipleOf": 6}, {"maximum": 50}]}, {"type": "integer", "multipleOf": 2.5}, {"multipleOf": 100}, {"type": "integer", "multipleOf": 1200},
+    {"type": "number", "minimum": 0.5, "maximum": 12.25}, {"type": "number", "exclusiveMinimum": -1.5, "exclusiveMaximum": 0.001}, {"type": "integer", "minimum": -1.5, "maximum": 12.5}, {"exclusiveMinimum": 1, "exclusiveMaximum": 2},
+    {"minimum": 0.123, "maximum": 0.123}, {"exclusiveMinimum": 12}, {"maximum": -0.5}, {"minimum": 1e2, "maximum": 1.23e3}, {"minimum": 12.5, "type": "integer"}, {"exclusiveMaximum": 0}, {"minimum": 0},
+    {"pattern": "^[a-c]+$", "maxLength": 3}, {"pattern": "b", "minLength": 2, "maxLength": 4}, {"allOf": [{"pattern": "a"}, {"pattern": "^.{3}$"}]}, {"pattern": "^a|b$", "minLength": 3}, {"pattern": "b"}, {"pattern": "^a.*b$"},
+    {"pattern": "^[^0-9]*$"}, {"pattern": "^[\\s\\S]{2}"}, {"pattern": '\\\\|"'}, {"pattern": "^[ -~]a*."}, {"allOf": [{"pattern": "^[^a]*$"}, {"pattern": "é"}]}, {"allOf": [{"pattern": "é"}, {"pattern": "a"}]},
+    *({"format": name} for name in ("date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")), {"type": "string", "format": "colour"}, {"format": "date", "type": ["string", "null"]},
+    {"format": "date", "pattern": "^20"}, {"format": "hostname", "maxLength": 6}, {"format": "ipv4", "minLength": 14}, {"format": "duration", "allOf": [{"pattern": "T"}, {"maxLength": 5}]},
+    {"minProperties": 1}, {"maxProperties": 2}, {"properties": {"a": {"const": 1}, "b": {"const": 2}, "ab": {"const": 3}}, "minProperties": 2}, {"properties": {"a": {"const": 1}, "b": {"const": 2}, "ab": {"const": 3}}, "maxProperties": 1, "required": ["b"]},
+    {"properties": {"a": {"const": 1}, "b": {"const": 2}}, "minProperties": 2, "maxProperties": 3, "additionalProperties": {"const": 0}}, {"patternProperties": {"^a": {"const": 1}}, "minProperties": 1, "maxProperties": 1},
+    {"maxProperties": 0}, {"minProperties": 2, "required": ["a"]}, {"uniqueItems": True, "maxItems": 1}, {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#"}], "minLength": 1, "$defs": {"a": {"maxLength": 1}}},
+]  # fmt: skip
+"""Keywords beside each other, and those that limit names, counts, steps and formats."""
+
+
 def random_schema(rng: random.Random, depth: int = 0) -> dict[str, Any]:
     """One that some value fits, of at most four levels."""
     simple = [_string, _integer, _words, lambda rng: {"type": rng.choice(["number", "boolean", "null"])}]

@@ -10,7 +10,7 @@ import pytest
 import wasmtime
 from grammar_guest import GrammarGuest
 from grammar_reference import NEVER, Read
-from json_reference import SUBJECTS, Texts, dumps
+from json_reference import Texts, dumps
 from plugin_harness import GuestRefusedError
 
 from sealhost.plugins import reference_plugin
@@ -34,8 +34,7 @@ def words(schema: Any) -> set[str]:
 def test_a_group_of_the_suite(group, suite_guest):
     _, schema, cases = group
     config, said = {"schema": dumps(schema)}, words(schema)
-    # the reference lists the numbers of a range one by one, and its patterns match whole texts
-    language = None if said & {*SUBJECTS["number"], "pattern"} else Texts(schema).of(schema)
+    language = Texts(schema).of(schema)
     if language == NEVER or schema == {"$ref": "#/$defs/bool", "$defs": {"bool": False}}:
         with pytest.raises(GuestRefusedError, match="some text fits"):
             suite_guest.allowed(config)
@@ -45,13 +44,12 @@ def test_a_group_of_the_suite(group, suite_guest):
         taken = suite_guest.takes(config, raw)
         if not fits and "oneOf" not in said:  # clause 1.1: that no other branch fits is not checked
             assert not taken, value
-        if language is not None:
-            assert taken == Read(language).take(raw).ends, value
+        assert taken == Read(language).take(raw).ends, value
 
 
 def test_most_of_what_fits_is_taken(suite_guest):
-    """The rest are values that clauses 1.1, 1.3, 2.1 and 2.3 leave out: types that no keyword is about, 1.0 for 1, other members, another order."""
+    """The rest are values that chapters 1 and 2 leave out: types that no keyword is about, 1.0 for 1, other members, another order, leap seconds."""
     fitting = [(dumps(schema), dumps(value)) for _, schema, cases in GROUPS for value, fits in cases if fits]
     taken = sum(suite_guest.takes({"schema": schema}, raw.encode()) for schema, raw in fitting)
-    assert taken >= 0.85 * len(fitting)
-    assert len(GROUPS) >= 120
+    assert taken >= 0.8 * len(fitting)
+    assert len(GROUPS) >= 160

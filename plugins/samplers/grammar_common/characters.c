@@ -145,3 +145,18 @@ uint32_t character_states(const struct characters *set, int in_string, uint32_t 
         any |= ascii.bits[i] != 0;
     return any ? split_state(byte_state(&ascii, next), all) : all;
 }
+
+void mark_plain(uint32_t letter, uint8_t ascii, uint8_t others) {
+    uint32_t todo[32], count = 0;
+    todo[count++] = letter;
+    while (count > 0) {
+        struct state *state = &states[todo[--count]];
+        if (state->kind == STATE_SPLIT && count + 2 <= 32) {
+            todo[count++] = state->a;
+            todo[count++] = state->b;
+        } else if (state->kind == STATE_BYTE && set_has(&sets[state->a], 'a'))
+            state->letters = ascii;
+        else if (state->kind == STATE_BYTE && !set_has(&sets[state->a], '\\'))
+            state->letters = others;
+    }
+}

@@ -29,4 +29,8 @@ uint32_t read_character(const uint8_t *text, uint32_t length, uint32_t *at);
 /* States that read one of a joined set's characters: in UTF-8, or as JSON strings spell it. */
 uint32_t character_states(const struct characters *set, int in_string, uint32_t next);
 
+/* Marks the states that read the first bytes of plain letters, from where one begins: `ascii` where they read ASCII,
+ * `others` elsewhere (states.h). */
+void mark_plain(uint32_t letter, uint8_t ascii, uint8_t others);
+
 #endif

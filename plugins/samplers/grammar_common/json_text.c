@@ -92,14 +92,32 @@ static int read_string(struct json *json, uint32_t *place, uint32_t *length) {
     return at++ < end;
 }
 
+static uint32_t put_digits(struct json *json) {
+    uint32_t count = 0;
+    for (; at < end && from[at] >= '0' && from[at] <= '9'; count++)
+        put(json, from[at++]);
+    return count;
+}
+
 static int read_number(struct json *json, struct json_node *node) {
     node->kind = JSON_NUMBER;
     node->at = json->used;
-    while (at < end && ((from[at] >= '0' && from[at] <= '9') || from[at] == '-' || from[at] == '+' || from[at] == '.' ||
-                        (from[at] | 0x20) == 'e'))
+    if (at < end && from[at] == '-')
         put(json, from[at++]);
+    uint32_t whole = at, digits = put_digits(json);
+    int is_number = digits == 1 || (digits > 1 && from[whole] != '0');
+    if (at < end && from[at] == '.') {
+        put(json, from[at++]);
+        is_number = put_digits(json) > 0 && is_number;
+    }
+    if (at < end && (from[at] | 0x20) == 'e') {
+        put(json, from[at++]);
+        if (at < end && (from[at] == '+' || from[at] == '-'))
+            put(json, from[at++]);
+        is_number = put_digits(json) > 0 && is_number;
+    }
     node->length = json->used - node->at;
-    return node->length > 0;
+    return is_number;
 }
 
 /* One value up to where its parts begin. */

@@ -261,14 +261,23 @@ static uint32_t group_item(uint32_t depth) {
 
 static uint32_t any_states(uint32_t next) {
     static struct characters all = {.count = 1, .ranges = {{0, LAST_CHARACTER}}};
-    return character_states(&all, form != REGEX_TEXT, next);
+    return character_states(&all, form & REGEX_STRING, next);
+}
+
+/* A loop whose letters all plain tokens may spell: `letter` reads one and goes on at `again`, which nothing else goes to,
+ * so that no other state is taken for one of the loop's (states.c looks back for equal ones). */
+static uint32_t plain_loop(uint32_t letter, uint32_t again, uint32_t loop, uint32_t next) {
+    close_state(again, loop, DEAD_STATE);
+    close_state(loop, letter, next);
+    if (form & REGEX_STRING)
+        mark_plain(letter, LETTER_OF_LOOP, 0);
+    return loop;
 }
 
 /* Any text, then `next`. */
 static uint32_t anything(uint32_t next) {
-    uint32_t loop = open_state();
-    close_state(loop, any_states(loop), next);
-    return loop;
+    uint32_t loop = open_state(), again = open_state();
+    return plain_loop(any_states(again), again, loop, next);
 }
 
 static uint32_t group_states(const struct item *group, uint32_t next, int outermost);
@@ -281,14 +290,34 @@ static uint32_t once(const struct item *item, uint32_t next) {
         set.ranges[i].low = pool[item->a + i].low;
         set.ranges[i].high = pool[item->a + i].high;
     }
-    return character_states(&set, form != REGEX_TEXT, next);
+    return character_states(&set, form & REGEX_STRING, next);
+}
+
+/* Whether it is a set that has all characters of plain tokens (trie.h). */
+static int is_plain(const struct item *item) {
+    if (item->is_group || !(form & REGEX_STRING))
+        return 0;
+    uint32_t from = 0x20; /* the first that is not known to be in it */
+    for (uint32_t i = 0; i < item->count; i++) {
+        uint32_t low = pool[item->a + i].low, high = pool[item->a + i].high;
+        while (from < low && (from == '"' || from == '\\'))
+            from++;
+        if (from < low)
+            return 0;
+        from = high >= from ? high + 1 : from;
+    }
+    return from > LAST_CHARACTER;
 }
 
 static uint32_t repeated(const struct item *item, uint32_t next) {
     uint32_t state = next;
     if (item->most == FOR_EVER) {
-        state = open_state();
-        close_state(state, once(item, state), next);
+        uint32_t loop = open_state(), again = is_plain(item) ? open_state() : loop;
+        state = loop;
+        if (again != loop)
+            plain_loop(once(item, again), again, loop, next);
+        else
+            close_state(loop, once(item, loop), next);
     } else
         for (uint32_t i = item->least; i < item->most && may_build(); i++)
             state = split_state(once(item, state), next);
@@ -299,7 +328,7 @@ static uint32_t repeated(const struct item *item, uint32_t next) {
 
 static uint32_t group_states(const struct item *group, uint32_t next, int outermost) {
     uint32_t all = DEAD_STATE;
-    int searches = outermost && form == REGEX_SEARCH;
+    int searches = outermost && form & REGEX_FIND;
     for (uint32_t i = group->a; i != NONE && may_build(); i = items[i].before) {
         uint32_t state = searches && !items[i].ends ? anything(next) : next;
         for (uint32_t item = items[i].a; item != NONE && may_build(); item = items[item].before)

@@ -4,10 +4,11 @@
 
 #include <stdint.h>
 
-enum regex_form {
-    REGEX_TEXT,   /* characters stand for their UTF-8 */
-    REGEX_STRING, /* characters stand for what spells them between the quotes of a JSON string */
-    REGEX_SEARCH, /* the same, and without ^ and $ the match may lie anywhere in the text, as `pattern` means it */
+enum regex_form { /* bits: 1 = in a string, 2 = search */
+    REGEX_TEXT = 0,   /* characters stand for their UTF-8 */
+    REGEX_STRING = 1, /* characters stand for what spells them between the quotes of a JSON string */
+    REGEX_FIND = 2,   /* as REGEX_TEXT, and without ^ and $ the match may lie anywhere in the text, as `pattern` means it */
+    REGEX_SEARCH = 3, /* both */
 };
 
 extern const char *regex_problem; /* 0, or what is wrong with the last pattern */

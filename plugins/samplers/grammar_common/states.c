@@ -109,6 +109,10 @@ uint32_t text_state(const uint8_t *text, uint32_t length, uint32_t next) {
     return next;
 }
 
+void states_drop(uint32_t count) {
+    state_count = count;
+}
+
 static uint32_t need_of(const struct state *state) {
     uint32_t a, b;
     switch (state->kind) {
@@ -171,7 +175,7 @@ static void find_needs(void) {
     }
 }
 
-static void find_classes(void) {
+void find_classes(void) {
     class_count = 1;
     clear_bytes(class_of, sizeof class_of);
     for (uint32_t s = 1; s < set_count && class_count < 256; s++) {

@@ -54,6 +54,12 @@ void close_state(uint32_t state, uint32_t a, uint32_t b);
 /* Bytes in order, then `next`. */
 uint32_t text_state(const uint8_t *text, uint32_t length, uint32_t next);
 
+/* Forgets the states from `count` on, which nothing else may hold. */
+void states_drop(uint32_t count);
+
+/* Finds the classes of bytes that the sets so far tell apart. */
+void find_classes(void);
+
 /* Computes `need` and the classes of bytes; 0 when nothing can be spelled from `start`. */
 int states_finish(uint32_t start);
 

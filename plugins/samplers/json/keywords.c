@@ -1,21 +1,19 @@
 #include "keywords.h"
 
+#include "decimal.h"
+#include "formats.h"
 #include "sealhost_guest.h"
 
 int is_refused;
 
 static const char *const names[KEYWORDS] = {
-    "$ref", "const", "enum", "anyOf", "oneOf", "allOf", "type", "properties", "required", "additionalProperties", "items",
-    "prefixItems", "minItems", "maxItems", "minLength", "maxLength", "pattern", "minimum", "maximum", "exclusiveMinimum",
-    "exclusiveMaximum",
-};
-static const uint8_t subjects[KEYWORDS] = {
-    0, 0, 0, 0, 0, 0, 0, TYPE_OBJECT, TYPE_OBJECT, TYPE_OBJECT, TYPE_ARRAY, TYPE_ARRAY, TYPE_ARRAY, TYPE_ARRAY, TYPE_STRING,
-    TYPE_STRING, TYPE_STRING, TYPE_NUMBER, TYPE_NUMBER, TYPE_NUMBER, TYPE_NUMBER,
+    "$ref", "allOf", "anyOf", "oneOf", "const", "enum", "type", "properties", "patternProperties", "required",
+    "additionalProperties", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems", "uniqueItems",
+    "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 };
 static const char *const notes[] = { /* words for readers, and where $ref points */
     "title", "description", "default", "examples", "$schema", "$id", "$comment", "$defs", "definitions", "deprecated", "readOnly",
-    "writeOnly", "format", "discriminator", "$anchor", "contentEncoding", "contentMediaType",
+    "writeOnly", "discriminator", "$anchor", "contentEncoding", "contentMediaType",
 };
 static const char *const type_names[] = {"null", "boolean", "string", "integer", "number", "array", "object"};
 
@@ -34,138 +32,174 @@ int refuse(const char *keyword, const char *expected) {
     return 0;
 }
 
+/* ---- one schema ---- */
+
 static int refuse_keyword(const struct json *json, const struct json_node *node) {
     refuse("keyword", "one of the subset in the guest's README, got ");
     error_bytes(json->text + node->key, node->key_length > 64 ? 64 : node->key_length);
     return 0;
 }
 
-static int is_note(const struct json *json, const struct json_node *node) {
-    for (uint32_t i = 0; i < sizeof notes / sizeof *notes; i++)
-        if (json_is(json, node->key, node->key_length, notes[i]))
-            return 1;
-    /* items may repeat, which is what false says */
-    return json_is(json, node->key, node->key_length, "uniqueItems") && node->kind == JSON_FALSE;
+static int is_named(const struct json *json, const struct json_node *node, const char *name) {
+    return json_is(json, node->key, node->key_length, name);
 }
+
+/* Whether a member of a schema says nothing about values: words for readers, formats that are unknown, items that may repeat. */
+static int is_note(const struct json *json, uint32_t index) {
+    const struct json_node *node = &json->nodes[index];
+    for (uint32_t i = 0; i < sizeof notes / sizeof *notes; i++)
+        if (is_named(json, node, notes[i]))
+            return 1;
+    if (is_named(json, node, "format"))
+        return node->kind == JSON_TEXT && format_named(json, index) == NO_FORMAT;
+    return is_named(json, node, "uniqueItems") && node->kind == JSON_FALSE;
+}
+
+/* Whether a keyword's value is of its kind, where that is one kind. */
+static int check_kind(const struct json *json, enum keyword which, const struct json_node *node) {
+    switch (which) {
+    case KEY_ALL_OF: case KEY_ANY_OF: case KEY_ONE_OF:
+        return (node->kind == JSON_ARRAY && node->first) || refuse(names[which], "a list of schemas");
+    case KEY_PREFIX_ITEMS:
+        return node->kind == JSON_ARRAY || refuse(names[which], "a list of schemas");
+    case KEY_ENUM:
+        return node->kind == JSON_ARRAY || refuse(names[which], "a list of values");
+    case KEY_PROPERTIES: case KEY_PATTERN_PROPERTIES:
+        return node->kind == JSON_OBJECT || refuse(names[which], "an object");
+    case KEY_REQUIRED:
+        for (uint32_t i = node->first; node->kind == JSON_ARRAY && i; i = json->nodes[i].next)
+            if (json->nodes[i].kind != JSON_TEXT)
+                return refuse(names[which], "a list of names");
+        return node->kind == JSON_ARRAY || refuse(names[which], "a list of names");
+    case KEY_UNIQUE_ITEMS:
+        return node->kind == JSON_TRUE || refuse(names[which], "true or false");
+    case KEY_PATTERN: case KEY_FORMAT:
+        return node->kind == JSON_TEXT || refuse(names[which], "a text");
+    default:
+        return 1;
+    }
+}
+
+int find_keywords(const struct json *json, uint32_t schema, struct keywords *found) {
+    *found = (struct keywords){{0}};
+    for (uint32_t i = json->nodes[schema].first; i; i = json->nodes[i].next) {
+        uint32_t which = 0;
+        if (is_note(json, i))
+            continue;
+        while (which < KEYWORDS && !is_named(json, &json->nodes[i], names[which]))
+            which++;
+        if (which == KEYWORDS)
+            return refuse_keyword(json, &json->nodes[i]);
+        if (!check_kind(json, (enum keyword)which, &json->nodes[i]))
+            return 0;
+        found->node[which] = i;
+    }
+    return 1;
+}
+
+int has_own(const struct keywords *found) {
+    for (uint32_t i = KEY_TYPE; i < KEYWORDS; i++)
+        if (found->node[i])
+            return 1;
+    return 0;
+}
+
+/* ---- several ---- */
 
 static uint32_t type_named(const struct json *json, const struct json_node *node) {
     for (uint32_t i = 0; node->kind == JSON_TEXT && i < 7; i++)
         if (json_is(json, node->at, node->length, type_names[i]))
-            return 1u << i;
+            return 1u << i == TYPE_NUMBER ? TYPE_NUMBER | TYPE_INTEGER : 1u << i;
     return (uint32_t)refuse("type", "null, boolean, string, integer, number, array or object, or a list of these");
 }
 
-static int find_types(const struct json *json, struct keywords *found) {
-    const struct json_node *type = &json->nodes[found->node[KEY_TYPE]];
-    if (!found->node[KEY_TYPE]) {
-        for (uint32_t i = 0; i < KEYWORDS; i++)
-            if (found->node[i])
-                found->types |= subjects[i];
-        found->types = found->types ? found->types : TYPE_ALL;
-    } else if (type->kind != JSON_ARRAY)
-        found->types = type_named(json, type);
-    else
-        for (uint32_t i = type->first; i && !is_refused; i = json->nodes[i].next)
-            found->types |= type_named(json, &json->nodes[i]);
-    return !is_refused && (found->types ? 1 : refuse("type", "at least one"));
+static uint32_t subject_of(enum keyword which) {
+    return which <= KEY_TYPE ? 0
+           : which <= KEY_MAX_PROPERTIES ? TYPE_OBJECT
+           : which <= KEY_UNIQUE_ITEMS ? TYPE_ARRAY
+           : which <= KEY_FORMAT ? TYPE_STRING
+                                 : TYPE_NUMBER | TYPE_INTEGER;
 }
 
-/* What speaks for the whole value has no limits but `type` beside it: the guest does not intersect schemas. */
-static int check_alone(const struct keywords *found) {
-    for (uint32_t i = KEY_REF; i <= KEY_ALL_OF; i++)
-        for (uint32_t j = 0; found->node[i] && j < KEYWORDS; j++)
-            if (j != i && found->node[j] && j != KEY_TYPE) {
-                refuse(names[i], "no other keyword that limits the value beside it, got ");
-                error_text(names[j]);
-                return 0;
-            }
+int add_limits(struct limits *limits, const struct keywords *found) {
+    const struct json_node *type = &limits->json->nodes[found->node[KEY_TYPE]];
+    uint32_t named = 0;
+    if (!found->node[KEY_TYPE])
+        named = TYPE_ALL;
+    else if (type->kind != JSON_ARRAY)
+        named = type_named(limits->json, type);
+    else if (!type->first)
+        return refuse("type", "at least one");
+    else
+        for (uint32_t i = type->first; i && !is_refused; i = limits->json->nodes[i].next)
+            named |= type_named(limits->json, &limits->json->nodes[i]);
+    for (uint32_t i = 0; i < KEYWORDS; i++)
+        if (found->node[i])
+            limits->subjects |= subject_of((enum keyword)i);
+    limits->named &= named;
+    limits->of[limits->count++] = *found;
+    return !is_refused;
+}
+
+uint32_t types_of(const struct limits *limits) {
+    return has_keyword(limits, KEY_TYPE) || !limits->subjects ? limits->named : limits->subjects;
+}
+
+int has_keyword(const struct limits *limits, enum keyword which) {
+    for (uint32_t i = 0; i < limits->count; i++)
+        if (limits->of[i].node[which])
+            return 1;
+    return 0;
+}
+
+/* A keyword's whole number. */
+static int whole(const struct json *json, uint32_t node, enum keyword which, uint32_t most, uint32_t *value) {
+    struct decimal number;
+    if (!read_decimal(json, node, &number) || number.fraction || number.is_negative)
+        return refuse(names[which], "a whole number, 0 or more");
+    if (number.whole > most) {
+        refuse(names[which], "at most ");
+        error_number(most);
+        return 0;
+    }
+    *value = (uint32_t)number.whole;
     return 1;
 }
 
-int find_keywords(const struct json *json, uint32_t schema, struct keywords *found) {
-    *found = (struct keywords){.is_empty = 1};
-    for (uint32_t i = json->nodes[schema].first; i; i = json->nodes[i].next) {
-        const struct json_node *node = &json->nodes[i];
-        uint32_t which = 0;
-        if (is_note(json, node))
+int largest(const struct limits *limits, enum keyword which, uint32_t most, uint32_t *value) {
+    uint32_t number;
+    for (uint32_t i = 0; i < limits->count; i++) {
+        if (!limits->of[i].node[which])
             continue;
-        while (which < KEYWORDS && !json_is(json, node->key, node->key_length, names[which]))
-            which++;
-        if (which == KEYWORDS)
-            return refuse_keyword(json, node);
-        found->node[which] = i;
-        found->is_empty = 0;
+        if (!whole(limits->json, limits->of[i].node[which], which, most, &number))
+            return 0;
+        *value = number > *value ? number : *value;
     }
-    return check_alone(found) && find_types(json, found);
+    return 1;
+}
+
+int smallest(const struct limits *limits, enum keyword which, uint32_t most, uint32_t *value) {
+    uint32_t number;
+    for (uint32_t i = 0; i < limits->count; i++) {
+        if (!limits->of[i].node[which])
+            continue;
+        if (!whole(limits->json, limits->of[i].node[which], which, most, &number))
+            return 0;
+        *value = number < *value ? number : *value;
+    }
+    return 1;
 }
 
 uint32_t type_of(const struct json *json, uint32_t index) {
     static const uint8_t types[] = {TYPE_NULL, TYPE_BOOLEAN, TYPE_BOOLEAN, TYPE_NUMBER, TYPE_STRING, TYPE_ARRAY, TYPE_OBJECT};
     const struct json_node *node = &json->nodes[index];
+    struct decimal value;
     if (node->kind != JSON_NUMBER)
         return types[node->kind];
+    if (read_decimal(json, index, &value))
+        return value.fraction ? TYPE_NUMBER : TYPE_NUMBER | TYPE_INTEGER;
     for (uint32_t i = 0; i < node->length; i++)
         if (json->text[node->at + i] == '.' || (json->text[node->at + i] | 0x20) == 'e')
             return TYPE_NUMBER;
     return TYPE_NUMBER | TYPE_INTEGER;
-}
-
-/* A whole number of at most 15 digits, whose fraction is 0. */
-static int read_whole(const struct json *json, uint32_t index, int64_t *value) {
-    const struct json_node *node = &json->nodes[index];
-    uint32_t i = 0, digits = 0;
-    int is_negative = node->kind == JSON_NUMBER && json->text[node->at] == '-';
-    *value = 0;
-    if (node->kind != JSON_NUMBER)
-        return 0;
-    for (i = (uint32_t)is_negative; i < node->length && json->text[node->at + i] != '.'; i++, digits++) {
-        uint8_t c = json->text[node->at + i];
-        if (c < '0' || c > '9')
-            return 0;
-        *value = *value * 10 + (c - '0');
-    }
-    while (++i < node->length)
-        if (json->text[node->at + i] != '0')
-            return 0;
-    if (is_negative)
-        *value = -*value;
-    return digits > 0 && digits < MAX_DIGITS;
-}
-
-int whole_limit(const struct json *json, const struct keywords *found, enum keyword which, uint32_t most, uint32_t *value) {
-    int64_t number;
-    if (!found->node[which])
-        return 1;
-    if (!read_whole(json, found->node[which], &number) || number < 0)
-        return refuse(names[which], "a whole number, 0 or more");
-    if (number > (int64_t)most) {
-        refuse(names[which], "at most ");
-        error_number(most);
-        return 0;
-    }
-    *value = (uint32_t)number;
-    return 1;
-}
-
-int number_limits(const struct json *json, const struct keywords *found, struct limits *limits) {
-    static const char *expected = "a whole number of at most 15 digits";
-    int64_t value;
-    *limits = (struct limits){.low = -MOST_WHOLE, .high = MOST_WHOLE};
-    for (uint32_t i = KEY_MINIMUM; i <= KEY_EXCLUSIVE_MAXIMUM; i++) {
-        if (!found->node[i])
-            continue;
-        if (!read_whole(json, found->node[i], &value))
-            return refuse(names[i], expected);
-        int is_exclusive = i >= KEY_EXCLUSIVE_MINIMUM;
-        if (i == KEY_MINIMUM || i == KEY_EXCLUSIVE_MINIMUM) {
-            if (!limits->has_low || value > limits->low || (value == limits->low && is_exclusive))
-                limits->is_exclusive_low = is_exclusive, limits->low = value;
-            limits->has_low = 1;
-        } else {
-            if (!limits->has_high || value < limits->high || (value == limits->high && is_exclusive))
-                limits->is_exclusive_high = is_exclusive, limits->high = value;
-            limits->has_high = 1;
-        }
-    }
-    return 1;
 }

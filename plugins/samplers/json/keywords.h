@@ -1,19 +1,19 @@
-/* The keywords of one schema, found and checked. */
+/* The keywords of one schema, found and checked; and those of several that a value has to fit at once. */
 #ifndef JSON_KEYWORDS_H
 #define JSON_KEYWORDS_H
 
 #include <stdint.h>
 
+#include "conjunction.h"
 #include "json_text.h"
-#include "values.h"
 
 enum keyword {
-    KEY_REF, KEY_CONST, KEY_ENUM, KEY_ANY_OF, KEY_ONE_OF, KEY_ALL_OF, /* each stands alone, but for `type` */
+    KEY_REF, KEY_ALL_OF, KEY_ANY_OF, KEY_ONE_OF, KEY_CONST, KEY_ENUM, /* the others are a schema's own limits */
     KEY_TYPE,
-    KEY_PROPERTIES, KEY_REQUIRED, KEY_ADDITIONAL,
-    KEY_ITEMS, KEY_PREFIX_ITEMS, KEY_MIN_ITEMS, KEY_MAX_ITEMS,
-    KEY_MIN_LENGTH, KEY_MAX_LENGTH, KEY_PATTERN,
-    KEY_MINIMUM, KEY_MAXIMUM, KEY_EXCLUSIVE_MINIMUM, KEY_EXCLUSIVE_MAXIMUM,
+    KEY_PROPERTIES, KEY_PATTERN_PROPERTIES, KEY_REQUIRED, KEY_ADDITIONAL, KEY_MIN_PROPERTIES, KEY_MAX_PROPERTIES,
+    KEY_ITEMS, KEY_PREFIX_ITEMS, KEY_MIN_ITEMS, KEY_MAX_ITEMS, KEY_UNIQUE_ITEMS,
+    KEY_MIN_LENGTH, KEY_MAX_LENGTH, KEY_PATTERN, KEY_FORMAT,
+    KEY_MINIMUM, KEY_MAXIMUM, KEY_EXCLUSIVE_MINIMUM, KEY_EXCLUSIVE_MAXIMUM, KEY_MULTIPLE_OF,
     KEYWORDS,
 };
 
@@ -21,14 +21,30 @@ enum { TYPE_NULL = 1, TYPE_BOOLEAN = 2, TYPE_STRING = 4, TYPE_INTEGER = 8, TYPE_
 
 struct keywords {
     uint32_t node[KEYWORDS]; /* NO_NODE: it is not there */
-    uint32_t types;          /* TYPE_ bits: those of `type`, or those that the keywords are about, or all */
-    int is_empty;            /* no keyword limits anything */
+};
+
+struct limits { /* what a conjunction's schemas say themselves */
+    const struct json *json;
+    uint32_t count;
+    struct keywords of[MAX_PARTS];
+    uint32_t named;    /* TYPE_ bits that each `type` has; all without one */
+    uint32_t subjects; /* those that the keywords are about */
 };
 
 /* Each returns 0 when something is refused; the first one's text stands in the error area. */
 int find_keywords(const struct json *json, uint32_t schema, struct keywords *found);
-int whole_limit(const struct json *json, const struct keywords *found, enum keyword which, uint32_t most, uint32_t *value);
-int number_limits(const struct json *json, const struct keywords *found, struct limits *limits);
+int has_own(const struct keywords *found);
+int add_limits(struct limits *limits, const struct keywords *found);
+
+/* Types of the values that are written: those named, or without a name those that the keywords are about, or all. */
+uint32_t types_of(const struct limits *limits);
+
+/* Whether one of the schemas has a keyword. */
+int has_keyword(const struct limits *limits, enum keyword which);
+
+/* Raise *value to the largest, lower it to the smallest of a keyword's whole numbers, which are at most `most`. */
+int largest(const struct limits *limits, enum keyword which, uint32_t most, uint32_t *value);
+int smallest(const struct limits *limits, enum keyword which, uint32_t most, uint32_t *value);
 
 extern int is_refused;
 const char *keyword_name(enum keyword which);

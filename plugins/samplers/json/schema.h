@@ -4,9 +4,13 @@
 
 #include <stdint.h>
 
+#include "conjunction.h"
 #include "json_text.h"
 
 /* The first state of the texts that fit a schema; on failure an error status, with its text in the error area. */
 int32_t schema_states(const struct json *json, uint32_t root, uint32_t *start);
+
+/* A value that fits all parts, then `next`. */
+uint32_t value_states(const struct json *json, const struct parts *parts, uint32_t next);
 
 #endif

@@ -1,5 +1,8 @@
 #include "values.h"
 
+#include "characters.h"
+#include "numbers.h"
+#include "product.h"
 #include "regex.h"
 #include "sealhost_guest.h"
 #include "states.h"
@@ -24,33 +27,17 @@ static uint32_t pattern_states(const char *pattern, uint32_t next) {
     return regex_states((const uint8_t *)pattern, length, REGEX_TEXT, next);
 }
 
-/* Marks the states that read the first bytes of plain letters, from where a letter begins (trie.h). */
-static void mark(uint32_t letter, uint8_t ascii, uint8_t others) {
-    uint32_t todo[32], count = 0;
-    todo[count++] = letter;
-    while (count > 0) {
-        struct state *state = &states[todo[--count]];
-        if (state->kind == STATE_SPLIT && count + 2 <= 32) {
-            todo[count++] = state->a;
-            todo[count++] = state->b;
-        } else if (state->kind == STATE_BYTE && set_has(&sets[state->a], 'a'))
-            state->letters = ascii;
-        else if (state->kind == STATE_BYTE && !set_has(&sets[state->a], '\\'))
-            state->letters = others;
-    }
-}
-
 static uint32_t make_string(void) {
     tail = open_state();
     uint32_t letters = pattern_states(letter_pattern, tail);
     close_state(tail, letters, range_state('"', '"', RETURN_STATE));
-    mark(letters, LETTER_OF_LOOP, 0);
+    mark_plain(letters, LETTER_OF_LOOP, 0);
     return range_state('"', '"', tail);
 }
 
 static uint32_t make_letter(void) {
     uint32_t letter = pattern_states(letter_pattern, RETURN_STATE);
-    mark(letter, LETTER, LETTER_BEGIN);
+    mark_plain(letter, LETTER, LETTER_BEGIN);
     return letter;
 }
 
@@ -64,10 +51,7 @@ static uint32_t make_any(uint32_t self) {
     return self;
 }
 
-static uint32_t whole_between(const struct limits *limits, uint32_t next);
-
 static uint32_t rule(enum fixed which) {
-    static const struct limits everything = {.low = -MOST_WHOLE, .high = MOST_WHOLE};
     if (fixed[which])
         return fixed[which];
     switch (which) {
@@ -78,7 +62,7 @@ static uint32_t rule(enum fixed which) {
     case FIXED_NUMBER:
         return fixed[which] = pattern_states(number_pattern, RETURN_STATE);
     case FIXED_WHOLE:
-        return fixed[which] = whole_between(&everything, RETURN_STATE);
+        return fixed[which] = whole_states(RETURN_STATE);
     default:
         rule(FIXED_STRING);
         rule(FIXED_NUMBER);
@@ -103,7 +87,7 @@ uint32_t string_tail(uint32_t next) {
 }
 
 uint32_t sized_string(uint32_t least, uint32_t most, uint32_t next) {
-    if (most > MAX_LENGTH) {
+    if (most == ENDLESS) {
         uint32_t state = string_tail(next);
         uint32_t letter = rule(FIXED_LETTER);
         states[state].letters = PLAIN_LETTERS - 1;
@@ -124,9 +108,8 @@ uint32_t sized_string(uint32_t least, uint32_t most, uint32_t next) {
     return range_state('"', '"', state);
 }
 
-uint32_t quoted(const uint8_t *text, uint32_t length, uint32_t next) {
+uint32_t spelled(const uint8_t *text, uint32_t length, uint32_t next) {
     static const uint8_t hex[] = "0123456789abcdef", meant[] = "\"\\\b\f\n\r\t", written[] = "\"\\bfnrt";
-    next = range_state('"', '"', next);
     while (length-- > 0) {
         uint8_t byte = text[length], i = 0;
         while (i < 7 && meant[i] != byte)
@@ -139,69 +122,21 @@ uint32_t quoted(const uint8_t *text, uint32_t length, uint32_t next) {
         } else
             next = range_state(byte, byte, next);
     }
-    return range_state('"', '"', next);
+    return next;
+}
+
+uint32_t quoted(const uint8_t *text, uint32_t length, uint32_t next) {
+    return range_state('"', '"', spelled(text, length, range_state('"', '"', next)));
 }
 
 /* ---- numbers ---- */
 
-/* Numbers of `count` digits from low to high, both of so many digits. */
-static uint32_t digits_between(uint64_t low, uint64_t high, uint32_t count, uint32_t next) {
-    uint32_t after[4] = {next, next, next, next}, made[4]; /* by flags: 1 = all digits so far are low's, 2 = high's */
-    for (; count > 0; count--, low /= 10, high /= 10) {
-        for (uint32_t flags = 0; flags < 4; flags++) {
-            uint32_t from = flags & 1 ? (uint32_t)(low % 10) : 0, to = flags & 2 ? (uint32_t)(high % 10) : 9, state = DEAD_STATE;
-            for (uint32_t digit = from; digit <= to; digit++) {
-                uint32_t kept = (flags & 1 && digit == from ? 1u : 0) | (flags & 2 && digit == to ? 2u : 0), last = digit;
-                while (!kept && last < to && !(flags & 2 && last + 1 == to))
-                    last++;
-                state = split_state(state, range_state('0' + digit, '0' + last, after[kept]));
-                digit = last;
-            }
-            made[flags] = state;
-        }
-        copy_bytes(after, made, sizeof made);
-    }
-    return after[3];
+uint32_t any_whole(uint32_t next) {
+    return call_state(rule(FIXED_WHOLE), next);
 }
 
-static uint32_t natural(uint64_t low, uint64_t high, uint32_t next) {
-    uint32_t all = DEAD_STATE, count = 1;
-    for (uint64_t least = 0, most = 9; count <= MAX_DIGITS; count++, least = most + 1, most = most * 10 + 9) {
-        uint64_t from = low > least ? low : least, to = high < most ? high : most;
-        if (from <= to)
-            all = split_state(all, digits_between(from, to, count, next));
-    }
-    return all;
-}
-
-static uint32_t whole_between(const struct limits *limits, uint32_t next) {
-    int64_t low = limits->low + (limits->has_low && limits->is_exclusive_low);
-    int64_t high = limits->high - (limits->has_high && limits->is_exclusive_high);
-    uint32_t all = DEAD_STATE;
-    if (high >= 0 && low <= high)
-        all = natural(low > 0 ? (uint64_t)low : 0, (uint64_t)high, next);
-    if (low < 0 && low <= high)
-        all = split_state(all, range_state('-', '-', natural(high < 0 ? (uint64_t)-high : 1, (uint64_t)-low, next)));
-    return all;
-}
-
-uint32_t whole_number(const struct limits *limits, uint32_t next) {
-    return limits->has_low || limits->has_high ? whole_between(limits, next) : call_state(rule(FIXED_WHOLE), next);
-}
-
-/* Whole numbers within the limits, and n.f where both n and what follows it outwards are within. */
-uint32_t any_number(const struct limits *limits, uint32_t next) {
-    if (!limits->has_low && !limits->has_high)
-        return call_state(rule(FIXED_NUMBER), next);
-    int is_exclusive = limits->is_exclusive_low || limits->is_exclusive_high;
-    uint32_t all = whole_number(limits, next);
-    uint32_t fraction = pattern_states(is_exclusive ? "\\.[0-9]{0,15}[1-9]" : "\\.[0-9]{1,16}", next);
-    int64_t low = limits->low, high = limits->high;
-    if (high > 0 && low < high)
-        all = split_state(all, natural(low > 0 ? (uint64_t)low : 0, (uint64_t)high - 1, fraction));
-    if (low < 0 && low < high)
-        all = split_state(all, range_state('-', '-', natural(high < 0 ? (uint64_t)-high : 0, (uint64_t)-low - 1, fraction)));
-    return all;
+uint32_t any_number(uint32_t next) {
+    return call_state(rule(FIXED_NUMBER), next);
 }
 
 /* ---- values, written from their end to their beginning ---- */

@@ -6,25 +6,17 @@
 
 #include "json_text.h"
 
-#define MAX_LENGTH 4096u               /* of minLength and maxLength: each letter is a state */
-#define MAX_DIGITS 16u                 /* of a whole number, before the point and after it */
-#define MOST_WHOLE 9999999999999999ll  /* so many */
-
-struct limits { /* of a number; both inclusive unless `exclusive` */
-    int64_t low, high;
-    int is_exclusive_low, is_exclusive_high, has_low, has_high;
-};
-
 void values_clear(void);
 
 /* Each gives the first state of something that `next` follows. */
 uint32_t string_states(uint32_t next);                              /* any string */
 uint32_t string_tail(uint32_t next);                                /* the rest of one, with its closing quote */
-uint32_t sized_string(uint32_t least, uint32_t most, uint32_t next); /* most MAX_LENGTH + 1: without bound */
-uint32_t whole_number(const struct limits *limits, uint32_t next);
-uint32_t any_number(const struct limits *limits, uint32_t next);
+uint32_t sized_string(uint32_t least, uint32_t most, uint32_t next); /* most ENDLESS (product.h): without bound */
+uint32_t any_whole(uint32_t next);
+uint32_t any_number(uint32_t next);
 uint32_t literal(const struct json *json, uint32_t node, uint32_t next); /* as compact JSON */
 uint32_t quoted(const uint8_t *text, uint32_t length, uint32_t next);
+uint32_t spelled(const uint8_t *text, uint32_t length, uint32_t next); /* the same without quotes */
 uint32_t any_value(uint32_t next);
 uint32_t any_object(uint32_t next);
 uint32_t any_array(uint32_t next);

@@ -139,8 +139,8 @@ def test_a_model_without_the_sampler_says_how_to_get_it(live: Any) -> None:
 
 
 def test_what_the_guest_refuses_is_the_clients_fault(formatted: Any, grammar: Grammar) -> None:
-    grammar.failure = GuestError("json", "error", 'step answered ERROR_UNSUPPORTED: "schema: got patternProperties"')
-    refused(ask(formatted, schema_format(SCHEMA)), "response_format.json_schema.schema", "patternProperties")
+    grammar.failure = GuestError("json", "error", 'step answered ERROR_UNSUPPORTED: "schema: got contains"')
+    refused(ask(formatted, schema_format(SCHEMA)), "response_format.json_schema.schema", "contains")
     assert grammar.closed == 1
     assert not formatted.plane.engine.submitted
 

@@ -1,0 +1,41 @@
+/* Several automata that read one text together: what all of them take, or which of them do. They have no calls.
+ *
+ *     together_begin(1, 0, 20);                                 // such that all take, of at most 20 letters
+ *     together_add(regex_states(..., together_end()));          // as often as wanted
+ *     if (together_meet())
+ *         answers[together_all()] = range_state('"', '"', next); // the others are DEAD_STATE
+ *     uint32_t start = together_states();
+ */
+#ifndef GRAMMAR_PRODUCT_H
+#define GRAMMAR_PRODUCT_H
+
+#include <stdint.h>
+
+#include "limits.h"
+
+#define ENDLESS 0xffffffffu
+
+/* By the set of automata that take a text (bit n: the n-th that was added): whether a text with this set exists, which
+ * together_meet finds; and what follows it. */
+extern uint8_t has_answer[1u << MAX_TOGETHER];
+extern uint32_t answers[1u << MAX_TOGETHER];
+
+/* `all`: only texts that every one takes matter. A text has `least` to `most` letters (ENDLESS: as many as it likes), each
+ * spelled as a pattern in a JSON string spells it (characters.h). */
+void together_begin(int all, uint32_t least, uint32_t most);
+
+/* What has to follow the next automaton; then its first state. At most MAX_TOGETHER. */
+uint32_t together_end(void);
+void together_add(uint32_t start);
+uint32_t together_all(void);
+
+/* Reads all texts. 0: a bound was met, as build_problem says. */
+int together_meet(void);
+
+/* The first state of what reads a text and goes on as `answers` says. */
+uint32_t together_states(void);
+
+/* Whether an automaton, whose end is what together_end gave, takes a text. */
+int takes_text(uint32_t start, uint32_t end, const uint8_t *text, uint32_t length);
+
+#endif

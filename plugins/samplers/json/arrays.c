@@ -1,0 +1,117 @@
+#include "arrays.h"
+
+#include "constants.h"
+#include "product.h"
+#include "schema.h"
+#include "sealhost_guest.h"
+#include "states.h"
+#include "values.h"
+
+#define MAX_ITEMS 1024u /* of minItems, maxItems and prefixItems: each is a state */
+
+static uint32_t least, most;
+static uint32_t prefix_counts[MAX_PARTS], at_prefix[MAX_PARTS]; /* by schema: how many it has; the one for the item at hand */
+static uint32_t longest;                                        /* of these counts */
+
+static int find_counts(const struct limits *limits) {
+    least = longest = 0;
+    most = ENDLESS;
+    if (!largest(limits, KEY_MIN_ITEMS, MAX_ITEMS, &least) || !smallest(limits, KEY_MAX_ITEMS, MAX_ITEMS, &most))
+        return 0;
+    for (uint32_t own = 0; own < limits->count; own++) {
+        uint32_t prefix = limits->of[own].node[KEY_PREFIX_ITEMS];
+        prefix_counts[own] = 0;
+        for (uint32_t i = prefix ? limits->json->nodes[prefix].first : NO_NODE; i; i = limits->json->nodes[i].next)
+            if (++prefix_counts[own] > MAX_ITEMS)
+                return refuse("prefixItems", "at most 1024 schemas");
+        longest = prefix_counts[own] > longest ? prefix_counts[own] : longest;
+        uint32_t items = limits->of[own].node[KEY_ITEMS];
+        if (items && limits->json->nodes[items].kind == JSON_FALSE && prefix_counts[own] < most)
+            most = prefix_counts[own];
+    }
+    return 1;
+}
+
+/* Items come from the last to the first: before one with this number. */
+static void begin_items(const struct limits *limits, uint32_t count) {
+    for (uint32_t own = 0; own < limits->count; own++) {
+        at_prefix[own] = prefix_counts[own] ? limits->json->nodes[limits->of[own].node[KEY_PREFIX_ITEMS]].last : NO_NODE;
+        for (uint32_t i = prefix_counts[own]; i > count; i--)
+            at_prefix[own] = limits->json->nodes[at_prefix[own]].before;
+    }
+}
+
+/* Adds the schemas of item number `at`. */
+static void item_parts(const struct limits *limits, uint32_t at, struct parts *parts) {
+    for (uint32_t own = 0; own < limits->count; own++) {
+        if (at < prefix_counts[own]) {
+            add_part(parts, at_prefix[own], PART_SCHEMA);
+            at_prefix[own] = limits->json->nodes[at_prefix[own]].before;
+        } else if (limits->of[own].node[KEY_ITEMS])
+            add_part(parts, limits->of[own].node[KEY_ITEMS], PART_SCHEMA);
+    }
+}
+
+static uint32_t item_states(const struct limits *limits, uint32_t at, uint32_t next) {
+    static struct parts parts;
+    parts.count = 0;
+    item_parts(limits, at, &parts);
+    return value_states(limits->json, &parts, next);
+}
+
+uint32_t array_states(const struct limits *limits, uint32_t next) {
+    uint32_t end = range_state(']', ']', next), state = end;
+    if (!find_counts(limits) || least > most)
+        return DEAD_STATE;
+    if (has_keyword(limits, KEY_UNIQUE_ITEMS) && most > 1)
+        return (uint32_t)refuse("uniqueItems", "false, or at most one item: other items are not compared") + DEAD_STATE;
+    uint32_t settled = longest > least ? longest : least; /* items after which each is like the one before */
+    settled = settled > 0 ? settled : 1;
+    if (most == ENDLESS) {
+        state = open_state();
+        uint32_t item = item_states(limits, MAX_ITEMS, state);
+        close_state(state, item == DEAD_STATE ? item : spaced(',', item), end);
+    }
+    uint32_t count = most == ENDLESS ? settled : most;
+    begin_items(limits, count);
+    for (uint32_t at = count; at-- > 0 && may_build();) { /* `state` is what follows at + 1 items */
+        uint32_t item = item_states(limits, at, state);
+        if (at > 0 && item != DEAD_STATE)
+            item = spaced(',', item);
+        state = at >= least ? split_state(item, end) : item;
+    }
+    return state == DEAD_STATE ? state : range_state('[', '[', state);
+}
+
+/* ---- constants ---- */
+
+/* Whether no two items are equal. */
+static int are_unique(const struct json *json, uint32_t value) {
+    for (uint32_t i = json->nodes[value].first; i; i = json->nodes[i].next)
+        for (uint32_t j = json->nodes[i].next; j && may_build(); j = json->nodes[j].next)
+            if (equal_values(json, i, j))
+                return 0;
+    return 1;
+}
+
+uint32_t constant_array(const struct limits *limits, uint32_t value, uint32_t next) {
+    static struct parts parts;
+    const struct json *json = limits->json;
+    uint32_t count = 0, state = range_state(']', ']', next);
+    for (uint32_t i = json->nodes[value].first; i; i = json->nodes[i].next)
+        count++;
+    if (!find_counts(limits) || count < least || (most != ENDLESS && count > most))
+        return DEAD_STATE;
+    if (has_keyword(limits, KEY_UNIQUE_ITEMS) && !are_unique(json, value))
+        return DEAD_STATE;
+    begin_items(limits, count);
+    for (uint32_t i = json->nodes[value].last, at = count; i && state != DEAD_STATE && may_build(); i = json->nodes[i].before) {
+        parts.count = 0;
+        add_part(&parts, i, PART_VALUE);
+        item_parts(limits, --at, &parts);
+        state = value_states(json, &parts, state);
+        if (json->nodes[i].before && state != DEAD_STATE)
+            state = range_state(',', ',', state);
+    }
+    return state == DEAD_STATE ? state : range_state('[', '[', state);
+}

@@ -1,0 +1,110 @@
+#include "strings.h"
+
+#include "formats.h"
+#include "product.h"
+#include "regex.h"
+#include "sealhost_guest.h"
+#include "states.h"
+#include "values.h"
+
+struct pattern {
+    const uint8_t *text;
+    uint32_t length;
+    uint32_t format; /* NO_FORMAT: it is a pattern of the schema's */
+};
+
+static struct pattern patterns[2 * MAX_PARTS];
+static uint32_t pattern_count, format_rules[FORMATS + 1], least, most;
+
+void strings_clear(void) {
+    clear_bytes(format_rules, sizeof format_rules);
+}
+
+uint32_t pattern_of(const uint8_t *text, uint32_t length, int form, uint32_t next) {
+    uint32_t state = regex_states(text, length, (enum regex_form)form, next);
+    if (regex_problem && refuse("pattern", regex_problem) == 0)
+        return DEAD_STATE;
+    return state;
+}
+
+static void add_pattern(struct pattern pattern) {
+    for (uint32_t i = 0; i < pattern_count; i++)
+        if (patterns[i].length == pattern.length && patterns[i].format == pattern.format &&
+            equal_bytes(patterns[i].text, pattern.text, pattern.length))
+            return;
+    patterns[pattern_count++] = pattern;
+}
+
+static int find_patterns(const struct limits *limits) {
+    const struct json *json = limits->json;
+    pattern_count = least = 0;
+    most = ENDLESS;
+    for (uint32_t i = 0; i < limits->count; i++) {
+        const struct json_node *pattern = &json->nodes[limits->of[i].node[KEY_PATTERN]];
+        if (limits->of[i].node[KEY_PATTERN])
+            add_pattern((struct pattern){json->text + pattern->at, pattern->length, NO_FORMAT});
+        if (limits->of[i].node[KEY_FORMAT]) {
+            uint32_t format = format_named(json, limits->of[i].node[KEY_FORMAT]), length = 0;
+            const char *text = format_pattern(format);
+            while (text[length])
+                length++;
+            add_pattern((struct pattern){(const uint8_t *)text, length, format});
+        }
+    }
+    if (!largest(limits, KEY_MIN_LENGTH, MAX_LENGTH, &least))
+        return 0;
+    return smallest(limits, KEY_MAX_LENGTH, MAX_LENGTH, &most);
+}
+
+static uint32_t inner_states(const struct pattern *pattern, uint32_t next) {
+    return pattern_of(pattern->text, pattern->length, pattern->format ? REGEX_STRING : REGEX_SEARCH, next);
+}
+
+/* All between the quotes that fits one pattern; formats are long, so they are written once and called. */
+static uint32_t one_pattern(const struct pattern *pattern, uint32_t next) {
+    if (!pattern->format)
+        return inner_states(pattern, next);
+    uint32_t *rule = &format_rules[pattern->format];
+    if (!*rule)
+        *rule = inner_states(pattern, RETURN_STATE);
+    return call_state(*rule, next);
+}
+
+static uint32_t several_patterns(uint32_t next) {
+    if (pattern_count > MAX_TOGETHER)
+        return (uint32_t)refuse("pattern", "at most 10 patterns and formats for one text") + DEAD_STATE;
+    together_begin(1, least, most);
+    for (uint32_t i = 0; i < pattern_count && !is_refused; i++)
+        together_add(inner_states(&patterns[i], together_end()));
+    if (is_refused || !together_meet())
+        return DEAD_STATE;
+    answers[together_all()] = next;
+    return together_states();
+}
+
+uint32_t text_states(const struct limits *limits, uint32_t next) {
+    uint32_t end = range_state('"', '"', next), inner;
+    if (!find_patterns(limits) || least > most)
+        return DEAD_STATE;
+    int is_free = least == 0 && most == ENDLESS;
+    if (pattern_count == 0)
+        return is_free ? string_states(next) : sized_string(least, most, next);
+    inner = pattern_count == 1 && is_free ? one_pattern(&patterns[0], end) : several_patterns(end);
+    return inner == DEAD_STATE ? inner : range_state('"', '"', inner);
+}
+
+int text_fits(const struct limits *limits, uint32_t node) {
+    const uint8_t *text = limits->json->text + limits->json->nodes[node].at;
+    uint32_t length = limits->json->nodes[node].length, letters = 0, before = state_count;
+    if (!find_patterns(limits))
+        return 0;
+    for (uint32_t i = 0; i < length; i++)
+        letters += (text[i] & 0xc0) != 0x80;
+    int fits = letters >= least && (most == ENDLESS || letters <= most);
+    for (uint32_t i = 0; i < pattern_count && fits && may_build(); i++) {
+        uint32_t end = open_state(), form = patterns[i].format ? REGEX_TEXT : REGEX_FIND;
+        fits = takes_text(pattern_of(patterns[i].text, patterns[i].length, (int)form, end), end, text, length);
+        states_drop(before);
+    }
+    return fits;
+}
