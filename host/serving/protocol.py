@@ -2,6 +2,8 @@
 
 Rules (clause 5.8 of host/README.md)
 * The head of a request is at most MAX_HEAD_BYTES and arrives within HEAD_SECONDS; beyond either the connection ends.
+* A client that does not read what it is sent loses its connection: an answer that nobody takes would hold its memory,
+  and its model, for ever.
 * What is no HTTP gets 400 in the one shape that all errors have.
 
 Example:
@@ -26,6 +28,12 @@ MAX_HEAD_BYTES = 64 << 10
 HEAD_SECONDS = 30
 """Seconds from the connection, or from the first byte of a further request, to the end of the head."""
 
+READ_SECONDS = 60
+"""Seconds in which a client that lets more pile up than the system's buffers hold must read MIN_READ_BYTES."""
+
+MIN_READ_BYTES = 64 << 10
+"""1 KiB a second, no line is as slow; the system takes more only when a third of its own buffer is free."""
+
 
 class BoundedHttp(HttpToolsProtocol):
     """One connection."""
@@ -35,6 +43,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_bytes = 0
         self._in_head = True
         self._deadline: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
         """Starts the clock."""
@@ -42,9 +51,26 @@ class BoundedHttp(HttpToolsProtocol):
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the clock."""
+        """Stops the clocks."""
         self._stop_clock()
+        self._reader_goes_on()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More piles up than the client reads."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._reader_goes_on()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Ends an idle connection, also one whose client has left the end of an answer unread."""
+        super().timeout_keep_alive_handler()
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
 
     def on_message_begin(self) -> None:
         """A further request on the connection."""
@@ -78,6 +104,21 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = True
         self._stop_clock()
         self._deadline = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _watch_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._stalled = self.loop.call_later(READ_SECONDS, self._look_at_reader, left)
+
+    def _look_at_reader(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() < MIN_READ_BYTES:
+            self.transport.abort()  # a close would wait for what is left to be read
+        else:
+            self._watch_reader()
+
+    def _reader_goes_on(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _stop_clock(self) -> None:
         if self._deadline is not None:

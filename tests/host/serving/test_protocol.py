@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.server import ServerState
 
 from sealhost.host.serving import protocol
 
@@ -64,6 +70,83 @@ def test_a_head_that_does_not_come_ends_the_connection(
     live = serve_plane(make_plane())
     for data in (b"", b"GET /livez HT"):
         assert talk(live.port, data) == b""
+
+
+def unread(port: int, body: dict[str, Any]) -> socket.socket:
+    """Sends a request whose answer nobody reads."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect(("127.0.0.1", port))
+    content = json.dumps(body).encode()
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    client.sendall(head + b"content-length: %d\r\n\r\n" % len(content) + content)
+    return client
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("stream", "tokens"), [(True, 24_000), (False, 80_000)])  # each more than systems hold
+def test_a_client_that_does_not_read_its_answer_loses_the_connection_and_holds_no_model(
+    make_plane: Callable[..., Any],
+    serve_plane: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    stream: bool,
+    tokens: int,
+) -> None:
+    monkeypatch.setattr(protocol, "READ_SECONDS", 0.2)
+    live = serve_plane(make_plane([65] * 80_000, context=90_000))
+    with unread(live.port, {"prompt": "x", "max_tokens": tokens, "logprobs": 5, "stream": stream}) as client:
+        wait_until(lambda: live.plane.engine.submitted)
+        wait_until(lambda: not live._server.server_state.connections)
+        wait_until(lambda: not live.plane.registry.holders(live.plane.model))
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while part := client.recv(1 << 20):
+                answer += part
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert (b"[DONE]" in answer, b"completion_tokens" in answer) == (False, False)  # only what the system had taken
+
+
+class Pipe:
+    """A transport and a loop of which only what is used is there; `left` is what the client has not read."""
+
+    def __init__(self) -> None:
+        self.left, self.aborted, self.timers = 1 << 20, False, []
+
+    def get_write_buffer_size(self) -> int:
+        return self.left
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def call_later(self, seconds: float, call: Callable[..., None], *arguments: int) -> SimpleNamespace:
+        assert seconds == protocol.READ_SECONDS
+        self.timers.append(lambda: call(*arguments))
+        return SimpleNamespace(cancel=self.timers.clear)
+
+    def pass_time(self) -> None:
+        self.timers.pop()()
+
+
+def test_a_client_that_reads_slowly_is_served_until_it_stops() -> None:
+    connection, pipe = protocol.BoundedHttp(Config(lambda *_: None), ServerState(), {}), Pipe()
+    connection.transport, connection.loop, connection.flow = pipe, pipe, FlowControl(pipe)
+    connection.pause_writing()
+    for _ in range(3):
+        pipe.left -= protocol.MIN_READ_BYTES
+        pipe.pass_time()
+        assert not pipe.aborted
+    connection.resume_writing()
+    assert not pipe.timers
+    connection.pause_writing()
+    pipe.left -= protocol.MIN_READ_BYTES - 1
+    pipe.pass_time()
+    assert pipe.aborted
 
 
 def test_a_connection_serves_several_requests_and_large_bodies(live: Any) -> None:
