@@ -5,7 +5,9 @@ Rules (clause 5.5 of host/README.md)
 * /livez and /readyz need no key; a browser's preflight cannot carry one and needs none.
 * Every answer, a 401 too, carries the CORS headers, or the page could not read the error.
 * With keys, every origin is let in, for the key is the barrier. Without keys only pages from this machine are:
-  otherwise any page that a person visits could use the model on their own computer.
+  otherwise any page that a person visits could use the model on their own computer. What another page sends is refused
+  and not only kept from being read: it would cost work, and a page whose own name was made to point here (DNS
+  rebinding) is of the same origin to its browser, which then asks for no CORS headers at all.
 
 Example:
     app = Access(app, keys=["sk-…"], origins=())
@@ -65,18 +67,25 @@ class Access:
 
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await _preflight(headers, with_cors, allowed=len(cors) > 1)
-        elif self._admits(scope["path"], headers.get(b"authorization", b"")):
+        elif self._admits(scope["path"], headers, is_foreign=len(cors) == 1):
             await self._app(scope, receive, with_cors)
+        elif not self._keys:
+            problem = "expected a request of a page that is let in, got one with another Origin"
+            refused = http_refusal(403, problem, "serve it with --allow-origin or a key", code="origin_refused")
+            await Exchange(scope, receive, with_cors).answer_error(refused)
         else:
             refused = http_refusal(
                 401, "expected a valid API key", "send Authorization: Bearer KEY", code="invalid_api_key"
             )
             await Exchange(scope, receive, with_cors).answer_error(refused)
 
-    def _admits(self, path: str, authorization: bytes) -> bool:
-        return not self._keys or path in OPEN_PATHS or self._keys.admit(authorization)
+    def _admits(self, path: str, headers: dict[bytes, bytes], *, is_foreign: bool) -> bool:
+        if path in OPEN_PATHS:
+            return True
+        return self._keys.admit(headers.get(b"authorization", b"")) if self._keys else not is_foreign
 
     def _cors(self, origin: bytes | None) -> list[tuple[bytes, bytes]]:
+        """Headers for the answer; `vary` alone for a page that is not let in."""
         if origin is None:
             return []
         vary = (b"vary", b"origin")

@@ -96,3 +96,15 @@ def test_without_keys_only_local_pages_or_named_origins_are_let_in(
     assert ("access-control-allow-methods" in answer.headers) == allowed
     answer = live.client.post("/tokenize", json={"content": "a"}, headers={"origin": origin})
     assert ("access-control-allow-origin" in answer.headers) == allowed
+    assert answer.status_code == (200 if allowed else 403)
+    assert live.client.get("/livez", headers={"origin": origin}).status_code == 200
+
+
+def test_a_page_whose_name_was_made_to_point_here_makes_no_model_work(
+    make_plane: Callable[..., Any], serve_plane: Callable[..., Any]
+) -> None:
+    live = serve_plane(make_plane())
+    rebound = {"host": f"evil.example:{live.port}", "origin": f"http://evil.example:{live.port}"}
+    answer = live.client.post("/v1/completions", json={"prompt": "a"}, headers=rebound)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "origin_refused")
+    assert not live.plane.engine.submitted
