@@ -368,7 +368,14 @@ def test_the_layout_holds_the_largest_vocabularies_and_contexts(sampler):
         (Parameters(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05), 1.5e6),
         (Parameters(temperature=0.8, top_k=40, repetition=1.1, presence=0.1, generated=tuple(range(1000))), 2e6),
         (Parameters(temperature=0.8), 4e6),
-        (Parameters(temperature=3.0, random=u64(0.9)), 40e6),
+        (Parameters(temperature=0.8, random=u64(0.93)), 11e6),
+        (Parameters(temperature=3.0, random=u64(0.9)), 9e6),
+        (Parameters(top_k=20_000, random=u64(0.9)), 9e6),
+        (Parameters(temperature=2.0, top_p=0.97, random=u64(0.9)), 11e6),
+        (Parameters(random=u64(0.6), config=b'{"mirostat":2}'), 4e6),
+        (Parameters(random=u64(0.6), config=b'{"xtc_probability":1}'), 11e6),
+        (Parameters(random=u64(0.6), config=b'{"dynatemp_range":0.5}'), 9e6),
+        (Parameters(random=u64(0.6), config=b'{"typical_p":0.9}'), 11e6),
     ],
 )
 def test_a_step_at_128k_logits_costs_no_more_instructions_than_the_readme_says(sampler, parameters, most):

@@ -121,6 +121,10 @@ static __attribute__((noinline)) uint32_t gather_some(
 }
 
 uint32_t row_gather(const struct row *row, float least, struct candidate *out) {
+    return row_gather_some(row, least, UINT32_MAX, out);
+}
+
+uint32_t row_gather_some(const struct row *row, float least, uint32_t most, struct candidate *out) {
     float smallest = least > (float)MINUS_INFINITY ? least : -__FLT_MAX__;
     v128_t threshold = wasm_f32x4_splat(smallest);
     uint32_t found = 0, at = 0;
@@ -130,9 +134,50 @@ uint32_t row_gather(const struct row *row, float least, struct candidate *out) {
         for (uint32_t group = 0; group < BLOCK / LANES; group += GROUP)
             if (any_at_least(block->vectors + group, threshold))
                 found = gather_some(row->logits, at + group * LANES, GROUP * LANES, smallest, out, found);
+        if (found > most)
+            return 0;
     }
     found = gather_some(row->logits, at, row->count - at, smallest, out, found);
     return gather_adjusted(row, least, out, found);
+}
+
+/* A float32 a little below `x`. */
+static float below(double x) {
+    return (float)(x - (x < 0 ? -x : x) * 1e-6 - 1e-30);
+}
+
+static inline int any_within(const v128_t *group, v128_t least, v128_t most) {
+    v128_t any = wasm_i32x4_splat(0);
+#pragma clang loop unroll(full)
+    for (uint32_t i = 0; i < GROUP; i++)
+        any = wasm_v128_or(any, wasm_v128_and(wasm_f32x4_ge(group[i], least), wasm_f32x4_le(group[i], most)));
+    return wasm_v128_any_true(any);
+}
+
+static __attribute__((noinline)) uint32_t gather_within(
+    const float *logits, uint32_t at, uint32_t count, float least, float most, struct candidate *out, uint32_t found) {
+    for (uint32_t stop = at + count; at < stop; at++)
+        if (logits[at] >= least && logits[at] <= most)
+            out[found++] = (struct candidate){logits[at], at};
+    return found;
+}
+
+uint32_t row_gather_within(const struct row *row, double least, double most, struct candidate *out) {
+    float low = below(least), high = -below(-most);
+    v128_t from = wasm_f32x4_splat(low), to = wasm_f32x4_splat(high);
+    uint32_t found = 0, at = 0;
+    for (; row->count - at >= BLOCK; at += BLOCK) {
+        const struct block *block = block_of(row->logits + at);
+#pragma clang loop unroll(full)
+        for (uint32_t group = 0; group < BLOCK / LANES; group += GROUP)
+            if (any_within(block->vectors + group, from, to))
+                found = gather_within(row->logits, at + group * LANES, GROUP * LANES, low, high, out, found);
+    }
+    found = gather_within(row->logits, at, row->count - at, low, high, out, found);
+    for (uint32_t i = 0; i < row->adjusted_count; i++)
+        if (row->adjusted[i].value >= least && row->adjusted[i].value <= most)
+            out[found++] = (struct candidate){row->adjusted[i].value, row->adjusted[i].id};
+    return found;
 }
 
 double weight_of(double logit, struct scale scale) {

@@ -39,8 +39,13 @@ struct candidate {
 struct candidate row_best(const struct row *row);
 
 /* Candidates with a logit >= least (-inf: all above it), by ascending id but for the adjusted ones, which come last.
- * `out` has room for `count` of the row. Returns their number. */
+ * `out` has room for `count` of the row. Returns their number. row_gather_some() stops where it has found more than
+ * `most`, and returns 0. */
 uint32_t row_gather(const struct row *row, float least, struct candidate *out);
+uint32_t row_gather_some(const struct row *row, float least, uint32_t most, struct candidate *out);
+
+/* The same with a logit from `least` to `most`, and perhaps a few beside them: bounds are rounded outwards. */
+uint32_t row_gather_within(const struct row *row, double least, double most, struct candidate *out);
 
 /* How logits become weights: w(x) = e^((x - max) / T), so the largest weighs 1. */
 struct scale {

@@ -1,8 +1,6 @@
 #include "configured.h"
 
 #include "dry.h"
-#include "exponential.h"
-#include "natural.h"
 #include "pool.h"
 #include "sealhost_guest.h"
 
@@ -57,28 +55,15 @@ static void penalise_pool(struct pool *pool, const struct penalties *penalties) 
     pool_refresh(pool);
 }
 
-#define LEAST_BETA 1e-300 /* of temperatures above float64's range: all candidates weigh the same */
-
-static void set_temperature(struct pool *pool, double temperature) {
-    double beta = 1 / temperature;
-    pool->beta = beta > LEAST_BETA ? beta : LEAST_BETA;
-}
-
 /* llama.cpp's temp_ext: between temperature - range and temperature + range, by the normalised entropy. */
 static void apply_temperature(struct pool *pool, double temperature, const struct settings *settings) {
     double range = settings->dynatemp_range;
-    if (range > 0) {
-        double least = temperature > range ? temperature - range : 0, most = temperature + range;
-        double spread = pool_spread(pool), power = settings->dynatemp_exponent > 0 ? 0 : 1;
-        if (power == 0 && spread > 1e-300)
-            power = wasm_f64x2_extract_lane(
-                exponential(wasm_f64x2_splat(settings->dynatemp_exponent * natural_logarithm(spread))), 0);
-        temperature = least + (most - least) * power;
-    }
-    if (temperature > 0)
-        set_temperature(pool, temperature);
+    struct dynamic dynamic = {
+        temperature > range ? temperature - range : 0, temperature + range, settings->dynatemp_exponent};
+    if (range > 0)
+        pool_dynamic_temperature(pool, dynamic);
     else
-        pool_top_k(pool, 1);
+        pool_temperature(pool, temperature);
 }
 
 static void apply(struct pool *pool, uint8_t stage, const struct request *request, const struct settings *settings) {

@@ -2,6 +2,7 @@
 
 #include "adjust.h"
 #include "chain.h"
+#include "exponential.h"
 #include "moments.h"
 #include "natural.h"
 #include "prefix.h"
@@ -18,6 +19,10 @@
 
 static struct scale scale_of(const struct pool *pool) {
     return (struct scale){pool->max, pool->beta};
+}
+
+static void weigh(struct pool *pool) {
+    weights_of(kept, pool->count, scale_of(pool), weights);
 }
 
 static void sort_kept(struct pool *pool) {
@@ -41,6 +46,7 @@ static void close_near(struct pool *pool, double least) {
 
 void pool_begin(struct pool *pool, struct row *row, double max) {
     *pool = (struct pool){.row = row, .open = 1, .floor = MINUS_INFINITY, .max = max, .beta = 1};
+    pool->ceiling = __builtin_inf();
     if (pool->max < __builtin_inf())
         return;
     close_at(pool, __builtin_inff());
@@ -50,14 +56,89 @@ void pool_begin(struct pool *pool, struct row *row, double max) {
 }
 
 static void cut_at_floor(struct pool *pool) {
-    uint32_t count = 1;
+    uint32_t count = 1, above = 0;
     while (count < pool->count && kept[count].logit >= pool->floor)
         count++;
-    pool->count = count;
+    while (kept[above].logit > pool->ceiling)
+        above++;
+    pool->count = count - above;
+    __builtin_memmove(kept, kept + above, pool->count * sizeof *kept);
+    pool->max = kept[0].logit;
     pool->floor = MINUS_INFINITY;
+    pool->ceiling = __builtin_inf();
 }
 
+/* ---- temperature ------------------------------------------------------------------------------------------------- */
+
+#define LEAST_BETA 1e-300 /* of temperatures above float64's range: all candidates weigh the same */
+
+void pool_temperature(struct pool *pool, double temperature) {
+    double beta = 1 / temperature;
+    if (temperature > 0)
+        pool->beta = beta > LEAST_BETA ? beta : LEAST_BETA;
+    else
+        pool_top_k(pool, 1);
+}
+
+static double spread_of(double mass, double weighted, uint32_t count) {
+    double spread = count < 2 ? 0 : (natural_logarithm(mass) + weighted / mass) / natural_logarithm(count);
+    return spread > 0 ? spread < 1 ? spread : 1 : 0;
+}
+
+static double temperature_at(const struct dynamic *dynamic, double spread) {
+    double power = dynamic->exponent > 0 ? 0 : 1;
+    if (power == 0 && spread > 1e-300)
+        power = wasm_f64x2_extract_lane(
+            exponential(wasm_f64x2_splat(dynamic->exponent * natural_logarithm(spread))), 0);
+    return dynamic->least + (dynamic->most - dynamic->least) * power;
+}
+
+static void set_dynamic(struct pool *pool, const struct dynamic *dynamic) {
+    struct moments sums;
+    if (pool->open) {
+        sums = row_moments(pool->row, scale_of(pool));
+    } else {
+        weigh(pool);
+        sums = list_moments(kept, weights, pool->count, scale_of(pool));
+    }
+    pool_temperature(pool, temperature_at(dynamic, spread_of(sums.mass, -sums.weighted, sums.count)));
+}
+
+/* Bounds of what set_dynamic() would set, by the spectrum. Whether they are near enough to each other. */
+static int bound_dynamic(struct pool *pool, const struct dynamic *dynamic) {
+    if (!spectrum_take(&pool->spectrum, pool->row, pool->max, pool->beta))
+        return 0;
+    struct weighed sums = spectrum_weigh(&pool->spectrum, pool->beta);
+    double low = sums.mass * (1 - sums.error), high = sums.mass * (1 + sums.error);
+    double least = spread_of(low, (sums.weighted - sums.weighted_error) * low / high, pool->spectrum.count);
+    double most = spread_of(high, (sums.weighted + sums.weighted_error) * high / low, pool->spectrum.count);
+    pool->coolest = temperature_at(dynamic, least) * (1 - 1e-12);
+    pool->hottest = temperature_at(dynamic, most) * (1 + 1e-12);
+    return pool->coolest > 1e-6 && pool->hottest < pool->coolest * 1.001;
+}
+
+void pool_dynamic_temperature(struct pool *pool, struct dynamic dynamic) {
+    pool_settle(pool);
+    if (pool->open && bound_dynamic(pool, &dynamic)) {
+        pool->dynamic = dynamic;
+        pool->is_pending = 1;
+    } else {
+        set_dynamic(pool, &dynamic);
+    }
+}
+
+/* Whoever needs to know the temperature exactly learns it here, before anything changes. */
+static void resolve(struct pool *pool) {
+    if (pool->is_pending) {
+        pool->is_pending = 0;
+        set_dynamic(pool, &pool->dynamic);
+    }
+}
+
+/* ---- filters ----------------------------------------------------------------------------------------------------- */
+
 void pool_settle(struct pool *pool) {
+    resolve(pool);
     if (pool->floor == MINUS_INFINITY)
         return;
     if (pool->open)
@@ -72,10 +153,6 @@ void pool_refresh(struct pool *pool) {
         sort_kept(pool);
 }
 
-static void weigh(struct pool *pool) {
-    weights_of(kept, pool->count, scale_of(pool), weights);
-}
-
 static double mass_of_kept(struct pool *pool) {
     double mass = 0;
     weigh(pool);
@@ -85,6 +162,9 @@ static double mass_of_kept(struct pool *pool) {
 }
 
 void pool_top_k(struct pool *pool, uint32_t k) {
+    resolve(pool);
+    if (pool->ceiling < __builtin_inf())
+        pool_settle(pool);
     for (uint32_t wanted = FIRST_GATHERED; pool->open; wanted = wanted < pool->row->count ? wanted * GROWTH : wanted) {
         float least = prefix_threshold(pool->row, wanted < 2 * (uint64_t)k ? 2 * k : wanted);
         if (wanted >= pool->row->count)
@@ -140,6 +220,7 @@ void pool_min_p(struct pool *pool, double p) {
 }
 
 void pool_top_n_sigma(struct pool *pool, double n) {
+    pool_settle(pool);
     double sigma = pool->open ? row_sigma(pool->row, pool->max) : list_sigma(kept, pool->count, pool->max);
     pool->floor = pool->max - n * sigma;
     if (!pool->open)
@@ -160,6 +241,19 @@ static int keep_typical(struct pool *pool, struct typical *typical, double least
     return 1;
 }
 
+/* Leaves the pool open, between two bounds. */
+static int open_window(struct pool *pool, double p) {
+    if (!spectrum_take(&pool->spectrum, pool->row, pool->max, pool->beta))
+        return 0;
+    struct weighed sums = spectrum_weigh(&pool->spectrum, pool->beta);
+    double floor, ceiling;
+    if (!typical_window(&pool->spectrum, pool->row, &sums, pool->beta, p, &floor, &ceiling))
+        return 0;
+    pool->floor = floor;
+    pool->ceiling = ceiling;
+    return 1;
+}
+
 void pool_typical(struct pool *pool, double p) {
     pool_settle(pool);
     struct typical typical = {.scale = scale_of(pool), .p = p};
@@ -169,6 +263,8 @@ void pool_typical(struct pool *pool, double p) {
         keep_typical(pool, &typical, MINUS_INFINITY);
         return;
     }
+    if (open_window(pool, p))
+        return;
     typical.sums = row_moments(pool->row, scale_of(pool));
     for (uint32_t wanted = FIRST_GATHERED; pool->open; wanted = wanted < pool->row->count ? wanted * GROWTH : wanted) {
         float least = wanted < pool->row->count ? prefix_threshold(pool->row, wanted) : (float)MINUS_INFINITY;
@@ -186,18 +282,56 @@ static uint32_t reaching(struct pool *pool, double weight) {
     return count;
 }
 
+/* What is known of an open pool's mass, the more the longer it takes. */
+enum precision { ROUGHLY, CLOSELY, EXACTLY };
+
+struct interval {
+    double low, high;
+};
+
+static struct interval row_interval(struct pool *pool, enum precision precision) {
+    struct scale scale = scale_of(pool);
+    double mass = 0, error = 2;
+    if (precision == EXACTLY) {
+        mass = row_mass(pool->row, scale);
+        error = 0;
+    } else if (precision == ROUGHLY && rough_error(scale) < ROUGH_USABLE) {
+        mass = row_rough_mass(pool->row, scale, __builtin_inff());
+        error = rough_error(scale);
+    } else if (precision == CLOSELY && spectrum_take(&pool->spectrum, pool->row, pool->max, pool->beta)) {
+        struct weighed sums = spectrum_weigh(&pool->spectrum, pool->beta);
+        mass = sums.mass;
+        error = sums.error;
+    }
+    /* the likeliest one weighs 1, and nobody more */
+    return error < 1 ? (struct interval){mass * (1 - error), mass * (1 + error)}
+                     : (struct interval){1, pool->row->count};
+}
+
+/* How many of an open pool have at least `threshold` of its mass; they become the list. */
+static uint32_t reaching_share(struct pool *pool, double threshold) {
+    for (enum precision precision = ROUGHLY;; precision++) {
+        struct interval mass = row_interval(pool, precision);
+        double low = threshold * mass.low, high = threshold * mass.high;
+        if (low > 1)
+            return 0;
+        if (high > 1)
+            continue;
+        close_near(pool, low > 1e-300 ? pool->max + natural_logarithm(low) / pool->beta : MINUS_INFINITY);
+        pool->open = 1;
+        uint32_t above = reaching(pool, low);
+        if (above == reaching(pool, high))
+            return above;
+    }
+}
+
 /* Of an open pool those above the threshold but the last leave the row, which stays open: what is left may be nearly all. */
 static void xtc_open(struct pool *pool, double threshold) {
-    double weight = threshold * row_mass(pool->row, scale_of(pool));
-    if (weight > 1)
-        return;
-    double least = weight > 1e-300 ? pool->max + natural_logarithm(weight) / pool->beta : MINUS_INFINITY;
-    close_near(pool, least);
-    uint32_t above = reaching(pool, weight);
-    pool->open = 1;
+    uint32_t above = reaching_share(pool, threshold);
     for (uint32_t i = 0; i + 1 < above; i++)
         adjust_entry(pool->row, kept[i].id)->value = MINUS_INFINITY;
-    pool->max = row_best(pool->row).logit;
+    if (above > 1)
+        pool->max = row_best(pool->row).logit;
 }
 
 void pool_xtc(struct pool *pool, double threshold) {
@@ -214,40 +348,50 @@ void pool_xtc(struct pool *pool, double threshold) {
     pool->max = kept[0].logit;
 }
 
-void pool_surprise(struct pool *pool, double mu) {
-    pool_settle(pool);
-    double mass = pool->open ? row_mass(pool->row, scale_of(pool)) : mass_of_kept(pool);
-    double depth = mu * LN2_OF_BITS - natural_logarithm(mass); /* how far below the largest: beta (max - x) <= depth */
-    if (pool->open)
-        close_near(pool, pool->max - (depth > 0 ? depth : 0) / pool->beta);
+/* How many of the list lie no further below the largest than `depth`, in nats; at least one. */
+static uint32_t within(struct pool *pool, double depth) {
     uint32_t count = 1;
     while (count < pool->count && (pool->max - kept[count].logit) * pool->beta <= depth)
         count++;
-    pool->count = count;
+    return count;
 }
 
-double pool_spread(struct pool *pool) {
-    struct moments sums;
+void pool_surprise(struct pool *pool, double mu) {
     pool_settle(pool);
-    if (pool->open) {
-        sums = row_moments(pool->row, scale_of(pool));
-    } else {
-        weigh(pool);
-        sums = list_moments(kept, weights, pool->count, scale_of(pool));
+    double bits = mu * LN2_OF_BITS;
+    if (!pool->open)
+        pool->count = within(pool, bits - natural_logarithm(mass_of_kept(pool)));
+    for (enum precision precision = ROUGHLY; pool->open; precision++) {
+        struct interval mass = row_interval(pool, precision);
+        double least = bits - natural_logarithm(mass.high), most = bits - natural_logarithm(mass.low);
+        close_near(pool, pool->max - (most > 0 ? most : 0) / pool->beta);
+        uint32_t count = within(pool, least);
+        pool->open = count != within(pool, most);
+        pool->count = count;
     }
-    if (sums.count < 2)
-        return 0;
-    double entropy = natural_logarithm(sums.mass) - sums.weighted / sums.mass;
-    double spread = entropy / natural_logarithm(sums.count);
-    return spread > 0 ? spread < 1 ? spread : 1 : 0;
+}
+
+static uint32_t draw_open(struct pool *pool, double u) {
+    int has_window = pool->ceiling < __builtin_inf();
+    if (pool->is_pending || has_window) {
+        struct window window = {pool->floor, pool->ceiling, pool->beta, pool->beta};
+        if (pool->is_pending) {
+            window.least_inverse = 1 / pool->hottest;
+            window.most_inverse = 1 / pool->coolest;
+        }
+        uint32_t token = chain_draw_between(pool->row, &pool->spectrum, &window, u);
+        if (token != NO_TOKEN)
+            return token;
+    }
+    pool_settle(pool);
+    struct chain chain = {scale_of(pool), UINT32_MAX, 1, 0, u};
+    return pool->open ? chain_draw(pool->row, &chain) : NO_TOKEN;
 }
 
 uint32_t pool_draw(struct pool *pool, double u) {
-    pool_settle(pool);
-    if (pool->open) {
-        struct chain chain = {scale_of(pool), UINT32_MAX, 1, 0, u};
-        return chain_draw(pool->row, &chain);
-    }
+    uint32_t token = pool->open ? draw_open(pool, u) : NO_TOKEN;
+    if (token != NO_TOKEN)
+        return token;
     double target = u * mass_of_kept(pool), sum = 0;
     for (uint32_t i = 0; i < pool->count; i++) {
         sum += weights[i];

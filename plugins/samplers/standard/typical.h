@@ -8,6 +8,7 @@
 
 #include "moments.h"
 #include "row.h"
+#include "spectrum.h"
 
 /* What is known of all candidates, in the list or not. */
 struct typical {
@@ -20,5 +21,11 @@ struct typical {
 /* `list` in any order, with its weights; what is kept is moved to its beginning, in the same order. Returns how many;
  * 0: those outside the list might be nearer. */
 uint32_t typical_keep(struct candidate *list, const double *weights, uint32_t count, const struct typical *typical);
+
+/* The same of a whole row by its spectrum, weighed at `beta`: what is kept is what lies from `floor` to `ceiling`, which
+ * are nobody's logits. 0: it cannot be told so. */
+int typical_window(
+    const struct spectrum *spectrum, const struct row *row, const struct weighed *sums, double beta, double p,
+    double *floor, double *ceiling);
 
 #endif

@@ -1,0 +1,130 @@
+"""The standard sampler on rows of large vocabularies, where the few hundred best do not decide: against the reference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from configured_reference import configured
+from plugin_harness import Parameters
+from sampler_reference import drawn, survivors
+from test_standard_sampler import INF, u64
+from test_standard_sampler_configured import written
+
+QUICK, LONG = 40, 1500
+SIZES = [9_001, 20_000, 49_152, 131_072]
+
+
+def row_of(chance: np.random.Generator, size: int) -> np.ndarray:
+    """Logits as models and misuse make them: flat, with a head, tied, rounded to bfloat16, masked, far from 0, equal."""
+    x = chance.normal(0, chance.choice([0.01, 0.5, 1.5, 3]), size)
+    kind = int(chance.integers(9))
+    if kind == 0:
+        x[chance.integers(0, size, 20)] += chance.uniform(4, 12, 20)
+    elif kind == 1:
+        x = np.round(x * 4) / 4
+    elif kind == 2:
+        x = (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    elif kind == 3:
+        x[chance.random(size) < 0.9] = -INF
+    elif kind == 4:
+        x = x - chance.choice([1e3, -1e3, 3e4])
+    elif kind == 5:
+        x[:] = x[0]
+        x[chance.integers(0, size, int(chance.integers(0, 3)))] += 1
+    elif kind == 6:
+        x[chance.random(size) < 0.1] = np.nan
+    elif kind == 7:
+        x = x * chance.choice([1e-4, 50])
+    return x.astype(np.float32)
+
+
+def asked(chance: np.random.Generator, size: int) -> Parameters:
+    history = chance.integers(0, size, 40).tolist() if chance.random() < 0.3 else []
+    return Parameters(
+        temperature=float(chance.choice([0.05, 0.6, 1, 1, 1.7, 5, 300])),
+        repetition=float(chance.choice([1, 1.3])),
+        presence=float(chance.choice([0, 0.7])),
+        prompt=tuple(history[:20]),
+        generated=tuple(history[20:]),
+        bias=((int(chance.integers(size)), float(chance.choice([3, -INF, -40]))),) if chance.random() < 0.3 else (),
+        random=u64(float(chance.choice([chance.random(), 1 - chance.random() / 100, 0, 1 - 2**-53]))),
+        second=int(chance.integers(0, 2**64, dtype=np.uint64)),
+    )
+
+
+def filtered(chance: np.random.Generator, size: int) -> dict[str, Any]:
+    def perhaps(values: list[float], off: float) -> float:
+        return float(chance.choice(values)) if chance.random() < 0.3 else off
+
+    return {
+        "top_k": int(perhaps([40, 700, 3000, size // 2], 0)),
+        "top_p": perhaps([0.2, 0.9, 0.999], 1),
+        "min_p": perhaps([1e-5, 1e-3, 0.1], 0),
+    }
+
+
+CONFIGS: list[dict[str, Any]] = [
+    {"dynatemp_range": 0.5},
+    {"dynatemp_range": 1.5, "dynatemp_exponent": 2.5},
+    {"typical_p": 0.9},
+    {"typical_p": 0.2},
+    {"typical_p": 0.995},
+    {"xtc_probability": 1},
+    {"xtc_probability": 1, "xtc_threshold": 1e-5},
+    {"mirostat": 2},
+    {"mirostat": 2, "mirostat_tau": 7},
+    {"typical_p": 0.7, "dynatemp_range": 0.5},
+    {"dynatemp_range": 0.5, "typical_p": 0.7, "samplers": ["temperature", "typ_p"]},
+    {"dynatemp_range": 0.5, "top_n_sigma": 2, "samplers": ["temperature", "top_n_sigma"]},
+    {"typical_p": 0.8, "xtc_probability": 1, "xtc_threshold": 1e-3, "top_n_sigma": 3},
+    {"dynatemp_range": 0.5, "samplers": ["temperature", "penalties"]},
+    {"typical_p": 0.8, "samplers": ["typ_p", "penalties", "temperature"]},
+]
+
+
+def compare_plain(sampler, chance: np.random.Generator, cases: int) -> int:
+    compared = 0
+    for case in range(cases):
+        size = int(chance.choice(SIZES))
+        logits = row_of(chance, size)
+        parameters = replace(asked(chance, size), **filtered(chance, size))
+        who = survivors(logits, parameters)
+        if who is not None and not who.on_boundary:
+            compared += 1
+            assert sampler.draw(logits, parameters) in drawn(who, parameters.u), (case, parameters)
+        assert sampler.logits_of(0, size) == logits.tobytes() or who is None
+    return compared
+
+
+def compare_configured(sampler, chance: np.random.Generator, cases: int) -> int:
+    compared = 0
+    for case in range(cases):
+        size = int(chance.choice(SIZES))
+        logits, config = row_of(chance, size), CONFIGS[case % len(CONFIGS)]
+        parameters = replace(asked(chance, size), config=written(config))
+        who = configured(logits, parameters, config, 2 * config.get("mirostat_tau", 5))
+        if who is None or who.on_boundary:
+            continue
+        compared += 1
+        for u in (parameters.random, 0, 2**64 - 1):
+            at = replace(parameters, random=u)
+            assert sampler.draw(logits, at) in drawn(who, at.u), (case, config, at)
+        assert sampler.logits_of(0, size) == logits.tobytes()
+    return compared
+
+
+def test_draws_from_large_rows_are_those_of_the_reference(sampler):
+    assert compare_plain(sampler, np.random.default_rng(80), QUICK) > QUICK * 0.6
+
+
+def test_configured_draws_from_large_rows_are_those_of_the_reference(sampler):
+    assert compare_configured(sampler, np.random.default_rng(81), QUICK) > QUICK * 0.4
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("compare", [compare_plain, compare_configured])
+def test_many_draws_from_large_rows_are_those_of_the_reference(sampler, compare):
+    assert compare(sampler, np.random.default_rng(82), LONG) > LONG * 0.4
