@@ -1,4 +1,5 @@
-"""The real model: at least as close to exact arithmetic as llama.cpp is, and stable under batching."""
+"""The real model, under each type of KV cache: at least as close to exact arithmetic as llama.cpp is with float16, and
+stable under batching."""
 
 import gguf
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 
 from sealhost.kernels.backend import DecoderSpec, Role, RopeStyle, Tensor
 from sealhost.kernels.formats import Format
+from sealhost.kernels.kv_type import KvType
 
 pytestmark = pytest.mark.model
 
@@ -41,9 +43,9 @@ CLEAR = 0.3
 """Difference of log-probabilities from which the likeliest token must be the same."""
 
 
-@pytest.fixture(scope="module")
-def smollm2(cpu, smollm2_gguf):
-    builder = cpu.builder(SPEC, threads=2)
+@pytest.fixture(scope="module", params=KvType)
+def smollm2(request, keeping, smollm2_gguf):
+    builder = keeping[request.param].builder(SPEC, threads=2)
     formats = {fmt.type_id: fmt for fmt in Format}
     for stored in gguf.GGUFReader(smollm2_gguf).tensors:
         parts = stored.name.split(".")
