@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..engine.request import FinishEvent, TokenEvent
-from .reply import Head, rounded, token_name
+from .reply import Head, rounded, token_name, written
 
 if TYPE_CHECKING:
+    import msgspec
+
     from ..engine.request import TokenLogprobs
     from .options import Options
     from .served import ServedModel
@@ -23,7 +25,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.logprobs: list[dict[str, Any]] = []
+        self.logprobs: list[msgspec.Raw] = []
         self.reason: str | None = None
 
 
@@ -57,7 +59,7 @@ class ChatReply:
             self._head.count(index, event)
             choice.reason = event.reason
         elif event.logprobs:
-            choice.logprobs.append(self._logprob(event.logprobs))
+            choice.logprobs.append(written(self._logprob(event.logprobs)))
 
     def body(self) -> dict[str, Any]:
         """The whole answer."""

@@ -13,7 +13,7 @@ import codecs
 from typing import TYPE_CHECKING, Any
 
 from ..engine.request import FinishEvent, TokenEvent
-from .reply import Head, rounded, token_name
+from .reply import Head, rounded, token_name, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ class CompletionReply:
             top.setdefault(token_name(self._token_bytes[token]), rounded(logprob))
         columns["tokens"].append(token_name(self._token_bytes[logprobs.token]))
         columns["token_logprobs"].append(rounded(logprobs.logprob))
-        columns["top_logprobs"].append(top)
+        columns["top_logprobs"].append(written(top))
         columns["text_offset"].append(choice.place(self._visible_bytes[logprobs.token]))
 
 

@@ -22,7 +22,7 @@ from .completions import CompletionReply
 from .exchange import event
 from .generation import Generation
 from .options import chat_options, completion_options
-from .refusal import http_refusal
+from .refusal import INVALID_VALUE, http_refusal
 from .response_format import is_formatted, try_format, with_format
 from .schema import UNSUPPORTED_PARAMETER, ChatRequest, CompletionRequest, read
 from .telemetry import Stopwatch
@@ -47,6 +47,10 @@ class _Job(NamedTuple):
     reply: Reply
     stream: bool
     usage: bool
+
+
+MAX_LOGPROB_ENTRIES = 1 << 22
+"""Log-probabilities in one answer, of 60 bytes each: 20 for each of 128k tokens and some to spare."""
 
 
 class Chat:
@@ -136,6 +140,12 @@ def _requests(
             )
             for choice in range(options.choices)
         ]
+    if options.logprobs is not None:
+        entries = sum(one.max_tokens for one in requests) * (1 + options.logprobs)
+        if entries > MAX_LOGPROB_ENTRIES:
+            problem = f"expected at most {MAX_LOGPROB_ENTRIES} log-probabilities in an answer, got up to {entries}"
+            remedy = "ask for fewer of them, tokens, choices or prompts"
+            raise http_refusal(400, problem, remedy, param="logprobs", code=INVALID_VALUE)
     return requests
 
 

@@ -217,6 +217,19 @@ def test_what_a_client_sent_is_not_sent_back_as_a_whole(live: Any, body: dict) -
     assert (answer.status_code, len(answer.content) < 1000) == (400, True)
 
 
+def test_more_log_probabilities_than_an_answer_should_hold_are_refused_before_it_begins(
+    make_plane: Callable[..., Any], serve_plane: Callable[..., Any]
+) -> None:
+    live = serve_plane(make_plane(context=100_000))
+    most = {"prompt": ["a"] * 2, "n": 1, "max_tokens": 99_864, "logprobs": 20}  # 42 entries below the bound
+    error = assert_refused(
+        live.client.post(COMPLETE, json=most | {"n": 2}), 400, param="logprobs", code="invalid_value"
+    )
+    assert "4194304 log-probabilities" in error["message"]
+    assert not live.plane.engine.submitted
+    assert live.client.post(COMPLETE, json=most).status_code == 200
+
+
 def test_a_body_of_quotes_and_backslashes_is_refused_in_linear_time(live: Any) -> None:
     # quadratic matching would take hours here, and the client gives up after ten seconds
     body = b'{"content": "' + b'\\"' * 2_000_000 + b"[" * 100
