@@ -3,7 +3,9 @@
 The public `InstanceExports` wraps every export of an instance (64 µs for six); `export` looks up one.
 The public `Func.__call__` asks for the function's type and boxes each value: 25 to 60 µs. The C function below it takes
 raw 16-byte values. Types are not checked there, so only functions whose exact type has been checked may be bound
-(clause 4.5): up to two i32 in, one i32 out.
+(clause 4.5): up to two i32 in, one i32 out. The binding's own prototype of it converts pointers one by one; ours takes
+addresses, which halves the way in and out, and is used only while the binding's says that the C function is the same.
+The deadline is set with the interpreter held, so that no other thread can take it there: a call lets go of it once.
 
 When a release of the binding lacks one of the names, the public way is taken, and everything else stays as it is.
 """
@@ -22,16 +24,42 @@ try:
     from wasmtime import _bindings as _native
     from wasmtime import _extern
 
-    _CALL = _native._wasmtime_func_call_unchecked  # noqa: SLF001 — the reason for this file
-    _DEADLINE = _native._wasmtime_context_set_epoch_deadline  # noqa: SLF001 — the reason for this file
     _RAW_VALUE: Any = _native.wasmtime_val_raw_t
     _TRAP = _native.wasm_trap_t
+    _ERROR = _native.wasmtime_error_t
+    _CONTEXT = ctypes.POINTER(_native.wasmtime_context_t)
+    _PROTOTYPES = (
+        (_native._wasmtime_func_call_unchecked, ctypes.POINTER(_ERROR), [  # noqa: SLF001 — the reason for this file
+            _CONTEXT, ctypes.POINTER(_native.wasmtime_func_t), ctypes.POINTER(_RAW_VALUE), ctypes.c_size_t,
+            ctypes.POINTER(ctypes.POINTER(_TRAP)),
+        ]),
+        (_native._wasmtime_context_set_epoch_deadline, None, [_CONTEXT, ctypes.c_uint64]),  # noqa: SLF001 — as above
+    )  # fmt: skip
+    _RAW_BYTES = ctypes.sizeof(_RAW_VALUE)
+    _address = ctypes.c_void_p
+    _library: ctypes.CDLL = _native.dll  # type: ignore[attr-defined]  # it is there, though not declared
+
+    class _Frame(ctypes.Structure):
+        """What a call reads and writes beside the guest's memory, all in one place.
+
+        Attributes:
+            values: Arguments in, result out; two is the most that the ABI's functions take.
+            function: What is called.
+            trap: Null, or what the call ended by.
+        """
+
+        _fields_ = (("values", _RAW_VALUE * 2), ("function", _native.wasmtime_func_t), ("trap", _address))
+
+    _CALL = ctypes.CFUNCTYPE(_address, _address, _address, _address, ctypes.c_size_t, _address)(
+        ("wasmtime_func_call_unchecked", _library)
+    )
+    _DEADLINE = ctypes.PYFUNCTYPE(None, _address, ctypes.c_uint64)(("wasmtime_context_set_epoch_deadline", _library))
     _EXPORT = _native._wasmtime_instance_export_get  # noqa: SLF001 — the reason for this file
     _EXTERN: Any = _native.wasmtime_extern_t
     _DESERIALIZE = _native._wasmtime_module_deserialize  # noqa: SLF001 — the reason for this file
     _MODULE: Any = _native.wasmtime_module_t
     _wrap = _extern.wrap_extern
-    AVAILABLE = True
+    AVAILABLE = all((f.restype, f.argtypes) == (result, arguments) for f, result, arguments in _PROTOTYPES)
 except (ImportError, AttributeError):
     AVAILABLE = False
 
@@ -63,27 +91,26 @@ def bind_public(store: wasmtime.Store, function: wasmtime.Func, deadline: Callab
 
 
 def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], int]) -> GuestFunction:
-    context = store._context()  # noqa: SLF001 — the reason for this file
-    raw_function = function._func  # noqa: SLF001 — the reason for this file
-    reference = ctypes.byref(raw_function)
-    values = (_RAW_VALUE * 2)()  # arguments in, result out; two is the most that the ABI's functions take
-    first, second = values[0], values[1]
-    trap = ctypes.POINTER(_TRAP)()
-    trap_reference = ctypes.byref(trap)
+    context = ctypes.cast(store._context(), _address).value  # noqa: SLF001 — the reason for this file
+    frame = _Frame(function=function._func)  # noqa: SLF001 — the reason for this file
+    start = ctypes.addressof(frame)
+    at_function, at_trap = start + _Frame.function.offset, start + _Frame.trap.offset
+    words = memoryview(frame).cast("B")[: 2 * _RAW_BYTES].cast("i")
+    second = _RAW_BYTES // words.itemsize
 
     def call(argument: int = 0, other: int = 0) -> int:
-        first.i32 = argument
-        second.i32 = other
+        words[0] = argument
+        words[second] = other
         _DEADLINE(context, deadline())
-        error = _CALL(context, reference, values, 2, trap_reference)
+        error = _CALL(context, at_function, start, 2, at_trap)
         if error:
-            raise wasmtime.WasmtimeError._from_ptr(error)  # noqa: SLF001 — the reason for this file
-        if trap:  # type: ignore[truthy-bool]  # a ctypes pointer is false when null
-            taken = ctypes.cast(trap, ctypes.POINTER(_TRAP))
-            ctypes.memset(trap_reference, 0, ctypes.sizeof(ctypes.c_void_p))
+            native = ctypes.cast(error, ctypes.POINTER(_ERROR))
+            raise wasmtime.WasmtimeError._from_ptr(native)  # noqa: SLF001 — the reason for this file
+        if frame.trap:
+            taken = ctypes.cast(frame.trap, ctypes.POINTER(_TRAP))
+            frame.trap = None
             raise wasmtime.Trap._from_ptr(taken)  # noqa: SLF001 — the reason for this file
-        result: int = first.i32
-        return result
+        return words[0]
 
     return call
 

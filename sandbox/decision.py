@@ -95,7 +95,7 @@ class AnswerReader:
         self._vocab_size = vocab_size
 
     def read(self, slot: int, result: tuple[int, int, int, int], room: int, left: int) -> Answer:
-        """Checks one answer.
+        """Checks one answer, apart from a plain id that holds, which a session's step takes by itself.
 
         Args:
             slot: Whose it is.
@@ -110,9 +110,7 @@ class AnswerReader:
         if size < abi.RESULT.size:
             raise AnswerError(f"expected a result of {abi.RESULT.size} bytes, got size {size}")
         if action == _TOKEN:
-            if token >= self._vocab_size:
-                raise AnswerError(f"expected a token below {self._vocab_size}, got {token}")
-            return Decision((token,))
+            raise AnswerError(f"expected a token below {self._vocab_size}, got {token}")
         if action == _EDITED and self._tier.name != "mask":
             return EDITED
         return _PLAIN.get(action) or self._from_area(slot, (action, token, count), room, left)

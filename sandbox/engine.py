@@ -13,6 +13,7 @@ import os
 import platform
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -63,6 +64,19 @@ FULL_TANK = 1 << 62
 """Fuel of a metered call: it counts, and the deadline limits."""
 
 
+tickers: weakref.WeakSet[Ticker] = weakref.WeakSet()
+"""All that there are, so that a forked child can learn that theirs are dead."""
+
+
+def forked() -> None:
+    """Called in a child: its only thread is the one that forked."""
+    for ticker in tickers:
+        ticker.alive = False
+
+
+os.register_at_fork(after_in_child=forked)
+
+
 class Ticker:
     """Calls `tick` once for each `interval` on a daemon thread, until it is closed or `tick` raises.
 
@@ -73,6 +87,10 @@ class Ticker:
         tick: What is called.
         interval: Seconds.
         clock: Seconds that never go back.
+
+    Attributes:
+        alive: Whether epochs still advance. False in a forked child, where no other thread lives on; noted at the fork,
+            because asking for the process each time would cost every call a trip to the system.
     """
 
     def __init__(
@@ -84,20 +102,20 @@ class Ticker:
         self._began = clock()
         self._ticks = 0
         self._stop = threading.Event()
-        self._running = True
-        self._process = os.getpid()
+        self.alive = True
+        tickers.add(self)
         self._thread = threading.Thread(target=self._run, name="sealhost-ticker", daemon=True)
         self._thread.start()
 
     @property
-    def alive(self) -> bool:
-        """Whether epochs still advance. False in a forked child, where no other thread lives on."""
-        return self._running and os.getpid() == self._process
-
-    @property
     def owed(self) -> int:
-        """Ticks that are due and have not come: a deadline that is set now comes as many later."""
-        return max(int((self._clock() - self._began) / self._interval) - self._ticks, 0)
+        """Ticks that are due and have not come."""
+        return self.due(0)
+
+    def due(self, ticks: int) -> int:
+        """Epochs from now to a deadline after so many ticks: those that are owed come on top."""
+        owed = int((self._clock() - self._began) / self._interval) - self._ticks
+        return ticks + owed if owed > 0 else ticks
 
     def close(self) -> None:
         """Stops the thread and waits for it."""
@@ -111,7 +129,7 @@ class Ticker:
                     self._tick()
                     self._ticks += 1
         finally:
-            self._running = False
+            self.alive = False
 
 
 class Engine:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import struct
 
-_COUNTER = struct.Struct("<QQQ")
 _PAIR = struct.Struct("<QQ")
 
 
@@ -20,8 +19,15 @@ def draw(seed: int, choice: int, position: int) -> tuple[int, int]:
         choice: Index of the choice, 0 for the first.
         position: Length of the history at this step.
     """
-    first, second = _PAIR.unpack(hashlib.blake2b(_COUNTER.pack(seed, choice, position), digest_size=16).digest())
+    hashed = begun(seed, choice)
+    hashed.update(position.to_bytes(8, "little"))
+    first, second = _PAIR.unpack(hashed.digest())
     return first, second
+
+
+def begun(seed: int, choice: int) -> hashlib.blake2b:
+    """What all positions of a choice have in common: a copy of it, updated with one as u64, has `draw`'s bytes."""
+    return hashlib.blake2b(_PAIR.pack(seed, choice), digest_size=16)
 
 
 def unit(word: int) -> float:

@@ -23,8 +23,8 @@ from .candidates import CANDIDATE, best, checked
 from .decision import AnswerError, AnswerReader, Decision
 from .errors import GuestError, SandboxError
 from .log_ring import LogRing
-from .randomness import draw
-from .slot import FIRST, Slot
+from .randomness import begun
+from .slot import RowConstants, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 # plain integers: an enumeration's operators cost a microsecond each in the step
-_OK = int(abi.Status.OK)
+_OK, _TOKEN = int(abi.Status.OK), int(abi.Action.TOKEN)
 _SAMPLE, _CLOSE = int(abi.RowFlag.SAMPLE), int(abi.RowFlag.CLOSE)
 _ROW, _RESULT = abi.ROW.size, abi.RESULT.size
+_read_result = abi.RESULT.unpack_from
 
 _NOTHING: Final = memoryview(b"")
 """What a closed session holds instead of views of guest memory."""
@@ -101,7 +102,7 @@ class SamplerSession:
         self._prompt_length = len(terms.prompt)
         self._rows = memory.buffer(layout.rows, layout.max_rows * _ROW)
         self._results = memory.buffer(layout.results, layout.max_rows * _RESULT)
-        self._slots = [self._slot(number, choice, terms) for number, choice in enumerate(terms.choices)]
+        self._slots = self._make_slots(terms)
         self._closing: list[Slot] = []
         self._is_announced = len(self._slots) == 1  # one slot is announced by its first row that wants an answer
         for index, (token, bias) in enumerate(terms.params.logit_bias):
@@ -109,17 +110,32 @@ class SamplerSession:
         if terms.config:
             memory.write(layout.config, terms.config)
         self._reader = AnswerReader(memory, layout, guest.tier, guest.vocab_size)
-        self._constants = _row_constants(terms)
-        self._host_logits = None if guest.tier.name == "full" else _host_rows(len(terms.choices), guest.vocab_size)
+        self._is_full = guest.tier.name == "full"
+        self._host_logits = None if self._is_full else _host_rows(len(terms.choices), guest.vocab_size)
+        self._addresses = (
+            [memory.base() + layout.logits + slot.number * layout.logits_stride for slot in self._slots]
+            if self._host_logits is None
+            else [row.ctypes.data for row in self._host_logits]
+        )
         self._log = LogRing(memory, layout.log)
         self._may_log = MAX_LOGGED_BYTES if log.isEnabledFor(logging.DEBUG) else 0
 
-    def _slot(self, number: int, choice: int, terms: Terms) -> Slot:
+    def _make_slots(self, terms: Terms) -> list[Slot]:
         layout = self._guest.layout
         size = 4 * layout.history_capacity
-        history = self._instance.memory.buffer(layout.history + number * size, size).cast("I")
-        history[: len(terms.prompt)] = terms.prompt.data
-        return Slot(number, choice, history, len(terms.prompt), self._guest.max_backtrack)
+        constants = RowConstants.of(
+            terms.params,
+            vocab_size=self._guest.vocab_size,
+            prompt_length=len(terms.prompt),
+            config_length=len(terms.config),
+            max_backtrack=self._guest.max_backtrack,
+        )
+        slots = []
+        for number, choice in enumerate(terms.choices):
+            history = self._instance.memory.buffer(layout.history + number * size, size).cast("I")
+            history[: len(terms.prompt)] = terms.prompt.data
+            slots.append(Slot(number, begun(terms.params.seed, choice), history, constants))
+        return slots
 
     def logits_address(self, slot: int) -> int:
         """Where a slot's logits go: float32[vocab_size] in this process, page-aligned; valid until `close`.
@@ -127,10 +143,7 @@ class SamplerSession:
         Guest memory in the full tier, the host's own in the others.
         """
         self._find(slot)
-        if self._host_logits is not None:
-            return self._host_logits[slot].ctypes.data
-        layout = self._guest.layout
-        return self._instance.memory.base() + layout.logits + slot * layout.logits_stride
+        return self._addresses[slot]
 
     def logits(self, slot: int) -> NDArray[np.float32]:
         """A live view of a slot's logits. Shape: (vocab_size,), float32. Take it anew, never keep it past `close`."""
@@ -178,29 +191,35 @@ class SamplerSession:
             GuestError: When the guest fails, answers what it may not, or no token can be drawn: the session is dead.
             SandboxError: When the session is closed, dead, or in use on another thread, or a slot is not there.
         """
-        if len(slots) > 1 and len(set(slots)) < len(slots):
-            raise self._misuse("expected each slot once, got one twice")
+        if len(slots) == 1:
+            wanted = [self._find(slots[0])]
+        else:
+            wanted = [self._find(slot) for slot in slots]
+            if len(set(slots)) < len(slots):
+                raise self._misuse("expected each slot once, got one twice")
+        decisions: list[Decision] = []
         try:
-            decisions = self._step([self._find(slot) for slot in slots])
+            for answer in self._ask(wanted) if self._is_full else self._answers(wanted):
+                if isinstance(answer, Decision):
+                    decisions.append(answer)
+                else:
+                    decisions.append(self._draw(wanted[len(decisions)], answer))
         except GuestError as error:
             raise self._failed(error) from None
-        self._ticket.prove()
+        if not self._ticket.is_proved:
+            self._ticket.prove()
         return decisions
 
-    def _step(self, slots: list[Slot]) -> list[Decision]:
+    def _answers(self, slots: list[Slot]) -> list[Answer]:
+        """What the guest says in the tiers in which it does not see all logits."""
         if self._guest.tier.name == "mask":
             answers = self._prepare(slots)
             for slot in slots:
                 slot.answer = None
-        else:
-            if self._guest.tier.candidates:
-                for slot in slots:
-                    self._offer(slot)
-            answers = self._ask(slots)
-        return [
-            answer if isinstance(answer, Decision) else self._draw(slot, answer)
-            for slot, answer in zip(slots, answers, strict=True)
-        ]
+            return answers
+        for slot in slots:
+            self._offer(slot)
+        return self._ask(slots)
 
     def _offer(self, slot: Slot) -> None:
         """Writes the best candidates of a slot into the guest's memory."""
@@ -217,35 +236,35 @@ class SamplerSession:
             self._announce()
         at = 0
         for slot in slots:
-            self._write_row(rows, at, slot, _SAMPLE)
+            slot.tell(rows, at, _SAMPLE)
             at += _ROW
-        for slot in self._closing:
-            self._write_row(rows, at, slot, _CLOSE)
-            at += _ROW
-        self._closing = []
+        if self._closing:
+            for slot in self._closing:
+                slot.tell(rows, at, _CLOSE)
+                at += _ROW
+            self._closing = []
         size = len(slots) * _RESULT
         results[:size] = bytes(size)  # clause 8.1: no answer of an earlier step
         self._call("step", at // _ROW)
-        copied = bytes(results[:size])
-        return [self._read(slot, raw) for slot, raw in zip(slots, abi.RESULT.iter_unpack(copied), strict=True)]
+        vocab_size = self._guest.vocab_size
+        answers: list[Answer] = []
+        at = 0
+        for slot in slots:
+            raw = _read_result(results, at)  # once: what is checked is what is used
+            at += _RESULT
+            said, action, token, _ = raw
+            if action == _TOKEN and token < vocab_size and said >= _RESULT:
+                answers.append(Decision((token,)))  # what nearly all are; the reader looks at the others, and refuses
+            else:
+                answers.append(self._read(slot, raw))
+        return answers
 
     def _announce(self) -> None:
         """Tells the guest of all slots before the first answer is asked for: the others are copies of the first."""
         for slot in self._slots:
-            self._write_row(self._rows, slot.number * _ROW, slot, 0)
+            slot.tell(self._rows, slot.number * _ROW, 0)
         self._call("step", len(self._slots))
         self._is_announced = True
-
-    def _write_row(self, rows: memoryview, at: int, slot: Slot, wanted: int) -> None:
-        words = draw(self._params.seed, slot.choice, slot.length) if wanted == _SAMPLE else (0, 0)
-        counts, parameters = self._constants
-        length = slot.length
-        flags, taken_back, appended = slot.tell()
-        slot.word = words[0]
-        abi.ROW.pack_into(
-            rows, at, _ROW, slot.number, flags | wanted, self._guest.vocab_size, *words,
-            self._prompt_length, length, *counts, *parameters, slot.candidates, FIRST, taken_back, appended, slot.room,
-        )  # fmt: skip
 
     def _read(self, slot: Slot, raw: tuple[int, int, int, int]) -> Answer:
         left = self._guest.layout.history_capacity - slot.length
@@ -302,14 +321,15 @@ class SamplerSession:
         """
         found = self._find(slot)
         length = found.length - backtrack
-        if not 0 <= backtrack <= found.room:
+        guest = self._guest
+        if backtrack and not 0 <= backtrack <= found.room:
             raise self._misuse(f"expected to take back at most {found.room} ids, got {backtrack}")
-        if length + len(tokens) > self._guest.layout.history_capacity:
-            problem = f"expected at most {self._guest.layout.history_capacity} ids of history, got more"
+        if length + len(tokens) > guest.layout.history_capacity:
+            problem = f"expected at most {guest.layout.history_capacity} ids of history, got more"
             raise self._misuse(problem)
         for token in tokens:
-            if not 0 <= token < self._guest.vocab_size:
-                raise self._misuse(f"expected a token below {self._guest.vocab_size}, got {token}")
+            if not 0 <= token < guest.vocab_size:
+                raise self._misuse(f"expected a token below {guest.vocab_size}, got {token}")
         found.change(tokens, backtrack)
 
     def close_slot(self, slot: int) -> None:
@@ -341,7 +361,7 @@ class SamplerSession:
         except GuestError as error:
             raise self._failed(error) from None
         for slot in self._slots:
-            slot.begin(self._prompt_length)
+            slot.begin()
         self._closing = []
         self._is_announced = len(self._slots) == 1
 
@@ -363,14 +383,14 @@ class SamplerSession:
 
     def _find(self, slot: int, *, closed: bool = False) -> Slot:
         """An open slot; with `closed` also one that has ended."""
+        if 0 <= slot < len(self._slots):
+            found = self._slots[slot]
+            if found.is_open or closed:
+                return found
+            raise self._misuse(f"expected an open slot, got {slot}, which is closed")
         if not self._slots:
             raise self._closed()
-        if not 0 <= slot < len(self._slots):
-            raise self._misuse(f"expected a slot below {len(self._slots)}, got {slot}")
-        found = self._slots[slot]
-        if not (found.is_open or closed):
-            raise self._misuse(f"expected an open slot, got {slot}, which is closed")
-        return found
+        raise self._misuse(f"expected a slot below {len(self._slots)}, got {slot}")
 
     @property
     def _plugin(self) -> str:
@@ -401,13 +421,6 @@ class SamplerSession:
 
     def _closed(self) -> SandboxError:
         return SandboxError(f"plugin {self._plugin}", "expected an open session, got a closed one", "start a new one")
-
-
-def _row_constants(terms: Terms) -> tuple[tuple[int, int], tuple[float, ...]]:
-    """The fields of a row that stay the same: (bias_count, config_length) and the parameters."""
-    p = terms.params
-    penalties = (p.repetition_penalty, p.presence_penalty, p.frequency_penalty)
-    return (len(p.logit_bias), len(terms.config)), (p.temperature, p.row_top_k, p.top_p, p.min_p, *penalties)
 
 
 def _host_rows(count: int, vocab_size: int) -> list[NDArray[np.float32]]:

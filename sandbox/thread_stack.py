@@ -18,7 +18,8 @@ MARGIN_BYTES = 256 << 10
 _PTHREAD_ATTR_BYTES = 256
 """More than any platform's pthread_attr_t (glibc x86-64: 56)."""
 
-_checked = threading.local()
+roomy = threading.local()
+"""`roomy.bytes`: the most that the calling thread was found to have room for; not there before the first look."""
 
 
 def require_stack(stack_bytes: int) -> None:
@@ -30,13 +31,11 @@ def require_stack(stack_bytes: int) -> None:
     Raises:
         SandboxError: When the thread's stack is smaller than that plus a margin.
     """
-    if getattr(_checked, "bytes", 0) >= stack_bytes:
-        return
     size = thread_stack_bytes()
     if size is not None and size < stack_bytes + MARGIN_BYTES:
         problem = f"expected a thread stack of {stack_bytes + MARGIN_BYTES} bytes or more, got {size}"
         raise SandboxError("sandbox", problem, "raise threading.stack_size, or lower the limit stack_bytes")
-    _checked.bytes = stack_bytes
+    roomy.bytes = stack_bytes
 
 
 def thread_stack_bytes() -> int | None:

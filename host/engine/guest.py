@@ -43,6 +43,7 @@ class Guest:
         opening: Whether its sandbox has been asked for.
         busy: Whether a call is under way.
         keeps_time: Whether it has answered, and never after the grace.
+        seconds: What its last draw took, or less where that was a hiccup; None: it has not drawn.
         asks: What is to be drawn once the mask tier's answer is there.
     """
 
@@ -57,6 +58,7 @@ class Guest:
         "members",
         "opening",
         "sampler",
+        "seconds",
         "session",
     )
 
@@ -68,6 +70,7 @@ class Guest:
         self.opening = False
         self.busy = False
         self.keeps_time = False
+        self.seconds: float | None = None
         self.asks: tuple[Ask, ...] = ()
         self._request = request
         self._taken: set[int] = set()
@@ -115,6 +118,10 @@ class Guest:
             session.close()
         except Exception:
             log.exception("closing the sandbox of request %s failed", self._request.id)
+
+    def drew(self, seconds: float) -> None:
+        """Notes how long a draw took."""
+        self.seconds = seconds if self.seconds is None else min(seconds, 2 * self.seconds)
 
     def take_ended(self) -> list[int]:
         """Slots that have ended since the last call; the next call closes them."""

@@ -12,6 +12,7 @@ Example:
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from ...signing.errors import SealhostError
@@ -28,12 +29,19 @@ Answer = Opened | Prepared | Drawn | SealhostError
 
 
 class Round:
-    """Calls that were handed to the workers together: the last to finish opens the gate, so the engine wakes once."""
+    """Calls that were handed to the workers together: the last to finish opens the gate, so the engine wakes once.
 
-    __slots__ = ("_guard", "_left", "gate")
+    Args:
+        calls: How many.
+        woken: Workers that were woken for them, at most.
+    """
 
-    def __init__(self, calls: int) -> None:
+    __slots__ = ("_guard", "_left", "gate", "is_frugal")
+
+    def __init__(self, calls: int, woken: int) -> None:
         self._left = calls
+        self.is_frugal = woken < calls
+        """Some may wait behind others, although there are workers that sleep."""
         self._guard = threading.Lock()
         self.gate = threading.Lock()
         self.gate.acquire()
@@ -86,8 +94,12 @@ class GuestCall:
 
     def run(self) -> None:
         """Does the work; whatever it raises is the answer."""
+        began = time.thread_time()
         try:
-            self.end(self._work())
+            answer = self._work()
+            if isinstance(answer, Drawn):
+                self.guest.drew(time.thread_time() - began)
+            self.end(answer)
         except SealhostError as error:
             self.end(error)
         except Exception as error:  # noqa: BLE001 — clause 2.7: whatever it is, it concerns this sandbox alone

@@ -6,6 +6,9 @@ Rules
 * After a grace the engine goes on without those that have not answered (clause 2.7); the sandbox's deadline ends them.
   Meanwhile the calls of their plugins have a lane of their own (clause 2.19).
 * A call that nobody waits for any more is not begun.
+* No more workers are woken than there is work for: two threads that take the interpreter from each other every few
+  microseconds spend more on that than a quick guest on its answer. When those that were woken take longer than guests
+  like these should, the others are woken as well, so that no call waits long behind a slow one.
 
 Example:
     calls.start(guest, partial(draw, session, ended, asks, vocab))
@@ -32,6 +35,12 @@ if TYPE_CHECKING:
 
 GUEST_GRACE_SECONDS = 0.005
 """How long a step waits for guests: many times what a well-made one takes, and about one step of a small model."""
+
+WORTH_A_WORKER_SECONDS = 0.0003
+"""Work for which one more thread is woken: several times what waking it and sharing the interpreter with it cost."""
+
+PAUSE_SECONDS = 0.001
+"""After which all are woken: several times what the work was thought to be, and well within the grace."""
 
 
 class GuestCalls:
@@ -86,21 +95,30 @@ class GuestCalls:
 
     def launch(self) -> None:
         """Hands what was started to the workers, without waiting for it."""
+        self._launch(frugal=False)
+
+    def _launch(self, *, frugal: bool) -> None:
+        """With `frugal` somebody waits, and will wake all workers when that takes too long."""
         calls = [call for call in self._fresh if call.answer is None and not call.is_launched]
         if not calls:
             return
-        together = Round(len(calls))
+        workers = _workers_for(calls) if frugal else len(calls)
+        together = Round(len(calls), workers)
         self._rounds.append(together)
         for call in calls:
             call.join(together)
-        self._lanes.put(calls)
+        self._lanes.put(calls, workers)
         self._hire()
 
     def collect(self, grace: float = GUEST_GRACE_SECONDS) -> list[tuple[Guest, Answer]]:
         """Waits at most `grace` seconds for the calls started since the last time; takes all answers that are there."""
-        self.launch()
+        self._launch(frugal=True)
         until = time.monotonic() + grace
         for together in self._rounds:
+            if together.is_frugal:
+                if together.gate.acquire(timeout=min(grace, PAUSE_SECONDS)):
+                    continue
+                self._lanes.hurry()
             together.gate.acquire(timeout=max(until - time.monotonic(), 0))
         answers: list[tuple[Guest, Answer]] = []
         late: list[GuestCall] = []
@@ -151,3 +169,9 @@ class GuestCalls:
             if call.late:
                 self._wake()
             del call  # clause 2.21: who waits for the next one holds nothing of the last
+
+
+def _workers_for(calls: list[GuestCall]) -> int:
+    """As many as the calls are worth, by what their guests took last; one that has not drawn is worth a worker."""
+    work = sum(WORTH_A_WORKER_SECONDS if call.guest.seconds is None else call.guest.seconds for call in calls)
+    return min(max(round(work / WORTH_A_WORKER_SECONDS), 1), len(calls))

@@ -52,12 +52,17 @@ class Lanes:
             waiting = min(len(self._slow), max(self._places - self._held, 0))
             return self._places + self._held + waiting
 
-    def put(self, calls: Iterable[GuestCall]) -> None:
-        """Queues calls, each in the lane of its plugin."""
+    def put(self, calls: Iterable[GuestCall], workers: int) -> None:
+        """Queues calls, each in the lane of its plugin, and wakes so many workers for them."""
         with self._changed:
             for call in calls:
                 self._lane_of(call).append(call)
-                self._changed.notify()
+            self._changed.notify(workers)
+
+    def hurry(self) -> None:
+        """Wakes everyone: what waits shall wait no longer."""
+        with self._changed:
+            self._changed.notify_all()
 
     def take(self) -> GuestCall | None:
         """Waits for a call; None: this worker is not needed any more."""

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import wasmtime
 
-from sealhost.sandbox import GuestError, OperatorLimits, SamplingParams, Sandbox, SandboxError, binding
+from sealhost.sandbox import GuestError, OperatorLimits, SamplingParams, Sandbox, SandboxError, binding, engine
 from sealhost.sandbox.engine import Ticker
 from sealhost.sandbox.instance import Instance
 from sealhost.sandbox.limits import deadline_ticks
@@ -125,6 +125,14 @@ def test_a_call_that_starts_while_ticks_are_owed_gets_its_whole_time(own_sandbox
         with pytest.raises(GuestError, match="longer than 100 ms"):
             session.step()
         assert time.monotonic() - started >= 0.095
+
+
+def test_fork_ends_the_tickers_that_its_child_knows(monkeypatch):
+    ticker = Ticker(lambda: None, 60)
+    monkeypatch.setattr(engine, "tickers", {ticker})
+    engine.forked()
+    assert not ticker.alive
+    ticker.close()
 
 
 def test_forked_child_has_no_ticker(own_sandbox):
@@ -336,6 +344,11 @@ def test_public_call_does_the_same_as_the_private_one(sandbox, build_guest, monk
 
 def test_binding_without_its_private_side_is_noticed(monkeypatch):
     monkeypatch.delattr("wasmtime._bindings._wasmtime_func_call_unchecked")
+    assert runpy.run_path(binding.__file__)["AVAILABLE"] is False
+
+
+def test_native_function_with_another_prototype_is_never_called(monkeypatch):
+    monkeypatch.setattr("wasmtime._bindings._wasmtime_context_set_epoch_deadline.argtypes", [])
     assert runpy.run_path(binding.__file__)["AVAILABLE"] is False
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sealhost.host.engine.drawing import Drawn, Opened
+from sealhost.host.engine.guest import Guest
 from sealhost.host.engine.guest_calls import GuestCalls
 from sealhost.host.errors import InternalError
 
@@ -36,8 +37,10 @@ class Gate:
             assert self.changed.wait_for(lambda: self.waiting >= count, PATIENCE)
 
 
-def guest(plugin: str, *, keeps_time: bool = False):
-    return SimpleNamespace(busy=False, sampler=plugin, keeps_time=keeps_time, members={0: "somebody"})
+def guest(plugin: str, *, keeps_time: bool = False, seconds: float | None = None):
+    return SimpleNamespace(
+        busy=False, sampler=plugin, keeps_time=keeps_time, members={0: "somebody"}, seconds=seconds, drew=lambda _: None
+    )
 
 
 @pytest.fixture
@@ -77,6 +80,36 @@ def test_24_overrunning_calls_on_4_workers_hold_up_no_other_plugin(calls):
     assert not any(one.busy for one in loops)
     assert gate.most <= 4
     assert calls.workers <= 8
+
+
+@pytest.mark.parametrize(("seconds", "workers"), [(None, 4), (1e-6, 1), (0.0002, 3), (1.0, 4)])
+def test_as_many_workers_are_woken_as_the_guests_are_worth(calls, monkeypatch, seconds, workers):
+    woken, put = [], calls._lanes.put
+    monkeypatch.setattr(calls._lanes, "put", lambda several, count: woken.append(count) or put(several, count))
+    for _ in range(4):
+        calls.start(guest("p", seconds=seconds), lambda: DRAWN)
+    assert len(all_of(calls, 4)) == 4
+    calls.start(guest("p", seconds=seconds), lambda: DRAWN)
+    calls.launch()  # nobody waits, so nobody would notice that one waits for another
+    assert len(all_of(calls, 1)) == 1
+    assert woken == [workers, 1]
+
+
+def test_nobody_waits_long_behind_a_quick_guest_that_is_slow_this_time(calls):
+    gate, quick = Gate(), [guest("p", seconds=1e-6) for _ in range(8)]
+    for one in quick:
+        calls.start(one, gate if one is quick[0] else lambda: DRAWN)
+    answers = calls.collect(0.5)  # many times what passes until all workers are woken
+    assert [one for one, _ in answers] == quick[1:]
+    gate.through.set()
+    all_of(calls, 1)
+
+
+def test_a_hiccup_makes_no_guest_a_long_one():
+    one = Guest(SimpleNamespace(max_rows=1), SimpleNamespace(group=None, choice=0))
+    for took, seconds in ((2.0, 2.0), (1.0, 1.0), (50.0, 2.0), (50.0, 4.0), (1.0, 1.0)):
+        one.drew(took)
+        assert one.seconds == seconds
 
 
 def test_a_well_behaved_call_that_was_queued_behind_a_flood_overtakes_it(calls):
