@@ -19,6 +19,7 @@ from ..errors import UsageError
 from ..weights.gguf import GgufFile
 from ..weights.vocabulary import REFERENCE_GUESTS
 from .bare_file import opened_file
+from .plugin_folder import read_source
 
 _REFERENCE_FOLDERS = {"tokenizer": "tokenizers", "sampler": "samplers"}
 
@@ -76,14 +77,29 @@ def find_plugin(spec: str, role: str) -> PluginSource:
     """
     path = Path(spec)
     if path.suffix != ".wasm":
-        shelf = Path(str(resources.files("sealhost.plugins"))) / _REFERENCE_FOLDERS[role]
-        known = sorted(module.parent.name for module in shelf.glob("*/plugin.wasm"))
+        known = _reference_modules(role)
         if spec not in known:
             problem = f"expected a {role} among {', '.join(known) or 'none that is built'}, got {spec!r}"
             raise UsageError(f"--{role}", problem, "name one of them or give the path of a .wasm file")
-        path = shelf / spec / "plugin.wasm"
+        path = known[spec]
     plugin = read_plugin(path)
     if plugin.role != role:
         problem = f"expected a plugin of role {role}, got a {plugin.role}"
         raise UsageError(f"--{role}", problem, f"give it as --{plugin.role}")
     return plugin
+
+
+def find_authored(place: Path) -> PluginSource:
+    """The plugin in a folder or at the path of a module; where there is none, the reference sampler of that name.
+
+    Raises:
+        SealError: E_IO, E_SIZE, E_PLUGIN.
+    """
+    known = _reference_modules("sampler")
+    return read_source(place) if place.exists() or str(place) not in known else read_plugin(known[str(place)])
+
+
+def _reference_modules(role: str) -> dict[str, Path]:
+    """Where each reference plugin of a role lies, by name, sorted."""
+    shelf = Path(str(resources.files("sealhost.plugins"))) / _REFERENCE_FOLDERS[role]
+    return {module.parent.name: module for module in sorted(shelf.glob("*/plugin.wasm"))}

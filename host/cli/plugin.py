@@ -231,7 +231,7 @@ def pack(
     """Make a plugin bundle, ready to be signed, for `serve --plugin`.
 
     Args:
-        plugins: Folders of built plugins.
+        plugins: Folders of built plugins, or names of reference samplers (json, regex, guard, …).
         out: Directory to make; it must not exist.
         name: The bundle's name.
         version: At least 1, higher for each release.
@@ -239,11 +239,10 @@ def pack(
         json: Print one JSON object.
     """
     from ...signing import pack as signing_pack  # noqa: PLC0415 — only verbs that publish load this
-    from .packing import read_document  # noqa: PLC0415
-    from .plugin_folder import read_source  # noqa: PLC0415
+    from .packing import find_authored, read_document  # noqa: PLC0415
 
     with answering(as_json=json):
-        sources = [read_source(folder) for folder in plugins]
+        sources = [find_authored(place) for place in plugins]
         documents = [read_document(path) for path in document or []]
         packed = signing_pack.pack(out, name=name, version=version, model=None, plugins=sources, documents=documents)
         facts = {

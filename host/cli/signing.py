@@ -88,7 +88,8 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
         version: At least 1, higher for each release.
         tokenizer: A reference plugin's name, or the path of a .wasm with a .toml beside it. [default: the reference
             plugin for the file's tokenizer model]
-        sampler: The same for samplers; may be given several times, the first is the default. [default: standard]
+        sampler: The same for samplers; may be given several times, the first is the default. `response_format`
+            needs one named json: --sampler standard --sampler json. [default: standard]
         template: Chat template to use instead of the GGUF's own.
         document: Licence, model card or the like to carry along; may be given several times.
         json: Print one JSON object.

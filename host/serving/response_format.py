@@ -58,7 +58,8 @@ def with_format(request: ChatRequest, model: ServedModel) -> ChatRequest:
     sampler = model.samplers.get(SAMPLER)
     if sampler is None:
         problem = f"expected a model with a sampler named {SAMPLER}, got one without"
-        remedy = f"pack it with --sampler {SAMPLER}, or serve it with a --plugin of that name"
+        beside = f"serve it with the --plugin bundle that `sealhost plugin pack {SAMPLER}` makes"
+        remedy = f"pack the model with --sampler standard --sampler {SAMPLER}, or {beside}"
         raise RequestError(problem, remedy, param=FIELD)
     config = {"schema": json.dumps(schema, ensure_ascii=False, separators=(",", ":"))}
     try:

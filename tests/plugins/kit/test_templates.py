@@ -10,7 +10,7 @@ import pytest
 
 from sealhost.host.cli import plugin_build
 from sealhost.host.cli.main import run
-from sealhost.plugins import PLUGINS
+from sealhost.plugins import PLUGINS, reference_plugin
 from sealhost.sandbox.wasm_binary import parse
 
 SDK = PLUGINS / "sdk"
@@ -131,6 +131,16 @@ def test_plugins_are_packed_signed_and_verified_as_one_bundle(kit_plugin, kit_sa
     ]
     assert bundle.plugins[0].wasm == (both[0] / "plugin.wasm").read_bytes()
     capsys.readouterr()
+
+
+def test_a_reference_sampler_is_packed_by_its_name_unless_a_folder_has_it(kit_says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    kit_says("pack", "json", "--out", "bundle", "--name", "json", "--version", 1)
+    packed = (tmp_path / "bundle/plugins/json.wasm").read_bytes()
+    assert packed == (reference_plugin("sampler", "json") / "plugin.wasm").read_bytes()
+    (tmp_path / "json").mkdir()
+    assert run(["plugin", "pack", "json", "--out", "other", "--name", "json", "--version", "1"]) == 3
+    assert "a folder without plugin.wasm" in capsys.readouterr().err
 
 
 def test_what_a_template_needs_travels_with_the_package():
