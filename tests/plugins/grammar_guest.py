@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import wasmtime
-from plugin_harness import CONTROL, NEW, NORMAL, SAMPLE, SAMPLER_FIELDS, Instance
+from plugin_harness import CONTROL, NEW, NORMAL, SAMPLE, SAMPLER_FIELDS, GuestRefusedError, Instance
 
 MASK, STOP, FAST_FORWARD = 4, 6, 8
 
@@ -87,6 +87,14 @@ class GrammarGuest(Instance):
         size = (len(self.words.texts) + 31) // 32 * 4
         bits = np.unpackbits(np.frombuffer(self.read(self.area["answer"], size), "u1"), bitorder="little")
         return set(np.flatnonzero(bits).tolist())
+
+    def refusal(self, config: object) -> str | None:
+        """What the guest says when it refuses a configuration."""
+        try:
+            self.allowed(config)
+        except GuestRefusedError as error:
+            return str(error)
+        return None
 
     def takes(self, config: object, text: bytes) -> bool:
         """Whether a text, told byte by byte, is one that the grammar ends."""

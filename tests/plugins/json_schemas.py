@@ -68,6 +68,123 @@ WIDER: list[Any] = [
 """Keywords beside each other, and those that limit names, counts, steps and formats."""
 
 
+def random_join(rng: random.Random) -> dict[str, Any]:
+    """Schemas that hold at once in some way; maybe no value fits them."""
+    kind = rng.choice([_texts, _numbers, _numbers, _objects, _objects, _arrays, _values, _mixed])
+    parts = [kind(rng) for _ in range(rng.randint(1, 3))]
+    (whole, *rest), referred = parts, {}
+    for part in rest:
+        way = rng.randrange(4)
+        if way == 0:
+            whole = {"allOf": [whole, part]}
+        elif way == 1 and not whole.keys() & part.keys():
+            whole = {**whole, **part}
+        elif way == 2 and not referred:
+            referred, whole = {"x": part}, {**whole, "$ref": "#/$defs/x"}
+        elif "anyOf" not in whole:
+            whole = {**whole, "anyOf": [part, kind(rng)]}
+    return {**whole, "$defs": referred} if referred else whole
+
+
+def _some(rng: random.Random, words: dict[str, Any], least: int = 1) -> dict[str, Any]:
+    return {word: words[word] for word in rng.sample(sorted(words), rng.randint(least, min(3, len(words))))}
+
+
+def _texts(rng: random.Random) -> dict[str, Any]:
+    patterns = ["^a", "b$", "^[a-c]*$", "a|é", "^(ab|12)+$", "^.{2}$", "[0-9]", "^1|a$", "\\\\", "^[^\\s]*$"]
+    return _some(
+        rng,
+        {
+            "minLength": rng.randint(0, 4),
+            "maxLength": rng.randint(1, 6),
+            "pattern": rng.choice(patterns),
+            "type": rng.choice(["string", ["string", "null"]]),
+            "format": rng.choice(["date", "ipv4", "time", "duration", "uuid", "hostname"]),
+        },
+    )
+
+
+def _numbers(rng: random.Random) -> dict[str, Any]:
+    def value() -> float:
+        return rng.choice(
+            [rng.randint(-30, 30), rng.randint(-3000, 3000) / 10 ** rng.randint(1, 3), rng.randint(-(10**15), 10**15)]
+        )
+
+    return _some(
+        rng,
+        {
+            rng.choice(["minimum", "exclusiveMinimum"]): value(),
+            rng.choice(["maximum", "exclusiveMaximum"]): value(),
+            "multipleOf": rng.choice([1, 2, 3, 7, 10, 12, 20, 500, 0.5, 0.25, 0.1, 0.01, 0.003, 1.5, 0.015]),
+            "type": rng.choice(["integer", "number", ["number", "null"]]),
+        },
+    )
+
+
+def _objects(rng: random.Random) -> dict[str, Any]:
+    def value() -> Any:
+        return rng.choice([_numbers, _texts, _values, lambda rng: rng.random() < 0.7])(rng)
+
+    names = ["a", "ab", "b", "name", "é"]
+    return _some(
+        rng,
+        {
+            "properties": {name: value() for name in rng.sample(names, rng.randint(0, 3))},
+            "patternProperties": {one: value() for one in rng.sample(["^a", "b$", "é", "^.$"], rng.randint(1, 2))},
+            "additionalProperties": value(),
+            "required": rng.sample(names, rng.randint(0, 2)),
+            "minProperties": rng.randint(0, 3),
+            "maxProperties": rng.randint(0, 3),
+            "type": "object",
+        },
+    )
+
+
+def _arrays(rng: random.Random) -> dict[str, Any]:
+    def value() -> Any:
+        return rng.choice([_numbers, _texts, _values, _objects, lambda rng: rng.random() < 0.7])(rng)
+
+    return _some(
+        rng,
+        {
+            "items": value(),
+            "prefixItems": [value() for _ in range(rng.randint(1, 3))],
+            "minItems": rng.randint(0, 2),
+            "maxItems": rng.randint(1, 4),
+        },
+    )
+
+
+def _values(rng: random.Random) -> dict[str, Any]:
+    values = [
+        "a",
+        "ab",
+        "12",
+        "é",
+        1,
+        12,
+        0.5,
+        1.0,
+        -3,
+        None,
+        True,
+        [],
+        [1],
+        [1, "a"],
+        {},
+        {"a": 1},
+        {"a": "b", "b": 1},
+        {"a": 1, "b": [12]},
+    ]
+    return rng.choice(
+        [{"enum": rng.sample(values, rng.randint(2, 9))}, {"enum": values}, {"const": rng.choice(values)}]
+    )
+
+
+def _mixed(rng: random.Random) -> dict[str, Any]:
+    return rng.choice([_texts, _numbers, _objects, _arrays, _values])(rng)
+
+
 def random_schema(rng: random.Random, depth: int = 0) -> dict[str, Any]:
     """One that some value fits, of at most four levels."""
     simple = [_string, _integer, _words, lambda rng: {"type": rng.choice(["number", "boolean", "null"])}]

@@ -13,7 +13,7 @@ int add_characters(struct characters *set, uint32_t low, uint32_t high) {
 
 void join_characters(struct characters *set) {
     for (uint32_t i = 1; i < set->count; i++) /* insertion sort: classes are short and mostly in order */
-        for (uint32_t j = i; j > 0 && set->ranges[j].low < set->ranges[j - 1].low; j--) {
+        for (uint32_t j = i; j > 0 && set->ranges[j].low < set->ranges[j - 1].low && may_step(); j--) {
             uint32_t low = set->ranges[j].low, high = set->ranges[j].high;
             set->ranges[j] = set->ranges[j - 1];
             set->ranges[j - 1].low = low;

@@ -5,10 +5,11 @@
 #define MAX_STATES 32768u       /* of the byte automaton as written: a pattern or schema of 16 KiB that copies much */
 #define MAX_SETS 2048u          /* different byte sets */
 #define MAX_BUILD_WORK 200000u  /* steps of building: what repeats nothing a billion times ends here */
+#define QUICK 4u                /* quick steps of building that count as one */
 #define MAX_TOGETHER 10u        /* automata that read one text together (product.h): each subset of them has its own answer */
-#define MAX_PLACES 8192u        /* sets of their states and counts of letters that are met */
+#define MAX_PLACES 8192u        /* sets of their states that are met, and these with counts of letters */
 #define PLACE_MEMBERS 131072u   /* states in all of these */
-#define PLACE_WAYS 262144u      /* ways from one to another */
+#define MAX_WAYS 65536u         /* ways from one to another */
 #define MAX_STACK 96u           /* open calls of one path: twice as deep as people nest JSON */
 #define MAX_PATHS 2048u         /* ways to have read a text that are followed at once */
 #define MAX_STACK_NODES 131072u /* different stacks */

@@ -1,5 +1,5 @@
-/* The subset construction over all automata at once. A place is the set of their states after a text, and how many letters
- * that has. One more automaton reads any text, so that a place knows where letters end and no text gets lost. */
+/* The subset construction over all automata at once, which one more automaton joins that reads any text: so a set knows where
+ * letters end, and no text gets lost. A place is such a set and how many letters were read. */
 #include "product.h"
 
 #include "characters.h"
@@ -7,30 +7,41 @@
 #include "states.h"
 
 #define BUCKETS 4096u
-#define QUICK 4u /* quick steps that count as one of building */
+
+struct set {
+    uint32_t first, count; /* byte states, in `members` */
+    uint32_t first_way, way_count;
+    uint16_t takers; /* automata that take the text so far */
+    uint8_t is_whole; /* the last letter is complete */
+    uint32_t chain;
+};
+
+struct way {
+    struct byte_set bytes;
+    uint32_t to;
+};
 
 struct place {
-    uint32_t first, count; /* byte states, in `members` */
-    uint32_t letters;      /* complete ones; those beyond `least` do not count where there is no `most` */
-    uint16_t takers;       /* automata that take the text so far */
-    uint8_t is_whole;      /* the last letter is complete */
+    uint32_t set, letters; /* complete ones; those beyond `least` do not count where there is no `most` */
     uint32_t chain, head;  /* the state that stands for it */
 };
 
 uint8_t has_answer[1u << MAX_TOGETHER];
 uint32_t answers[1u << MAX_TOGETHER];
 
-static struct place places[MAX_PLACES]; /* place 0 is none */
-static uint32_t members[PLACE_MEMBERS], buckets[BUCKETS];
-static uint16_t ways[PLACE_WAYS]; /* by place and class of bytes */
-static uint32_t place_count, member_count, classes;
+static struct set unions[MAX_PLACES]; /* 0 is none, here and below */
+static struct way ways[MAX_WAYS];
+static struct place places[MAX_PLACES];
+static uint32_t members[PLACE_MEMBERS], set_buckets[BUCKETS], place_buckets[BUCKETS];
+static uint16_t way_of_class[MAX_PLACES][256]; /* the set that a set goes to */
+static uint32_t union_count, way_count, place_count, member_count;
 static uint32_t starts[MAX_TOGETHER + 1], ends[MAX_TOGETHER + 1], automata; /* the last is that of any text */
 static uint32_t fewest, longest;
 static int needs_all;
 
 /* the set that is being made */
 static uint32_t seen[MAX_STATES], seen_count, round_of[MAX_STATES], round;
-static uint32_t takers, quick_steps;
+static uint32_t takers;
 static int is_whole;
 
 void together_begin(int all, uint32_t least, uint32_t most) {
@@ -53,10 +64,6 @@ uint32_t together_all(void) {
 }
 
 /* ---- sets ---- */
-
-static int may_go_on(void) {
-    return ++quick_steps % QUICK || may_build();
-}
 
 static void begin_set(void) {
     round++;
@@ -90,7 +97,7 @@ static int all_live(void) {
 /* Follows splits and leaves the byte states, in order. */
 static void follow(void) {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < seen_count && may_go_on(); i++) {
+    for (uint32_t i = 0; i < seen_count && may_step(); i++) {
         const struct state *state = &states[seen[i]];
         if (state->kind != STATE_SPLIT)
             continue;
@@ -106,7 +113,7 @@ static void follow(void) {
         uint32_t state = seen[i], at = kept;
         if (states[state].kind != STATE_BYTE)
             continue;
-        for (; at > 0 && seen[at - 1] > state && may_go_on(); at--)
+        for (; at > 0 && seen[at - 1] > state && may_step(); at--)
             seen[at] = seen[at - 1];
         seen[at] = state;
         kept++;
@@ -114,54 +121,95 @@ static void follow(void) {
     seen_count = kept;
 }
 
-static int same_members(const struct place *place) {
+static int same_members(const struct set *set) {
     for (uint32_t i = 0; i < seen_count; i++)
-        if (members[place->first + i] != seen[i])
+        if (members[set->first + i] != seen[i])
             return 0;
-    return 1;
+    return set->count == seen_count && set->takers == takers && set->is_whole == is_whole;
 }
 
-static uint32_t place_of_seen(uint32_t letters) {
-    uint32_t hash = letters * 31 + takers;
+static uint32_t too_much(void) {
+    build_problem = "ways to read one text";
+    return 0;
+}
+
+static uint32_t set_of_seen(void) {
+    uint32_t hash = takers;
     if (!seen_count && !is_whole)
         return 0;
     for (uint32_t i = 0; i < seen_count; i++)
         hash = (hash ^ seen[i]) * 0x9e3779b1u ^ hash >> 15;
-    uint32_t *bucket = &buckets[(hash >> 8) % BUCKETS];
-    for (uint32_t i = *bucket; i && may_go_on(); i = places[i].chain) {
-        const struct place *place = &places[i];
-        if (place->count == seen_count && place->letters == letters && place->takers == takers && place->is_whole == is_whole && same_members(place))
+    uint32_t *bucket = &set_buckets[(hash >> 8) % BUCKETS];
+    for (uint32_t i = *bucket; i && may_step(); i = unions[i].chain)
+        if (unions[i].count == seen_count && same_members(&unions[i]))
             return i;
-    }
-    if (place_count == MAX_PLACES || (place_count + 1) * classes > PLACE_WAYS || member_count + seen_count > PLACE_MEMBERS) {
-        build_problem = "ways to read one text";
-        return 0;
-    }
-    places[place_count] = (struct place){.first = member_count, .count = seen_count, .letters = letters, .takers = (uint16_t)takers,
-                                         .is_whole = (uint8_t)is_whole, .chain = *bucket, .head = DEAD_STATE};
+    if (union_count == MAX_PLACES || member_count + seen_count > PLACE_MEMBERS)
+        return too_much();
+    unions[union_count] = (struct set){.first = member_count, .count = seen_count, .takers = (uint16_t)takers, .is_whole = (uint8_t)is_whole, .chain = *bucket};
     for (uint32_t i = 0; i < seen_count; i++)
         members[member_count++] = seen[i];
-    return *bucket = place_count++;
+    return *bucket = union_count++;
 }
 
-static int can_end(const struct place *place) {
-    return place->is_whole && place->letters >= fewest && (!needs_all || place->takers == together_all());
-}
-
-/* ---- all texts ---- */
-
-static uint32_t step(const struct place *place, uint32_t class) {
+static uint32_t set_after(const struct set *set, uint32_t class) {
     begin_set();
-    if (place->is_whole && place->letters == longest)
-        return 0;
-    for (uint32_t i = 0; i < place->count && may_go_on(); i++)
-        if (set_has(&sets[states[members[place->first + i]].a], class_byte[class]))
-            see(states[members[place->first + i]].b);
+    for (uint32_t i = 0; i < set->count && (i % 2 || may_step()); i++)
+        if (set_has(&sets[states[members[set->first + i]].a], class_byte[class]))
+            see(states[members[set->first + i]].b);
     if (!seen_count || (needs_all && !all_live()))
         return 0;
     follow();
-    uint32_t letters = place->letters + (uint32_t)is_whole;
-    return place_of_seen(longest == ENDLESS && letters > fewest ? fewest : letters);
+    return set_of_seen();
+}
+
+/* Finds the ways from a set: the bytes that lead to each other one. */
+static void find_ways(uint32_t index) {
+    uint16_t *to = way_of_class[index];
+    unions[index].first_way = way_count;
+    for (uint32_t class = 0; class < class_count && may_step(); class++) {
+        uint32_t found = set_after(&unions[index], class), way = unions[index].first_way;
+        to[class] = (uint16_t)found;
+        while (way < way_count && ways[way].to != found)
+            way++;
+        if (!found || way < way_count)
+            continue;
+        if (way_count == MAX_WAYS) {
+            too_much();
+            return;
+        }
+        ways[way_count++] = (struct way){.to = found};
+    }
+    for (uint32_t byte = 0; byte < 256; byte++)
+        for (uint32_t way = unions[index].first_way; way < way_count; way++)
+            if (ways[way].to == to[class_of[byte]])
+                set_add(&ways[way].bytes, byte, byte);
+    unions[index].way_count = way_count - unions[index].first_way;
+}
+
+/* ---- places ---- */
+
+static uint32_t place_of(uint32_t set, uint32_t letters) {
+    uint32_t *bucket = &place_buckets[(set * 0x9e3779b1u ^ letters * 0x85ebca6bu) >> 20];
+    for (uint32_t i = *bucket; i && may_step(); i = places[i].chain)
+        if (places[i].set == set && places[i].letters == letters)
+            return i;
+    if (place_count == MAX_PLACES)
+        return too_much();
+    places[place_count] = (struct place){.set = set, .letters = letters, .chain = *bucket, .head = DEAD_STATE};
+    return *bucket = place_count++;
+}
+
+/* Where a way leads from a place; 0: there are as many letters as there may be. */
+static uint32_t place_after(const struct place *place, const struct way *way) {
+    if (unions[place->set].is_whole && place->letters == longest)
+        return 0;
+    uint32_t letters = place->letters + unions[way->to].is_whole;
+    return place_of(way->to, longest == ENDLESS && letters > fewest ? fewest : letters);
+}
+
+static int can_end(const struct place *place) {
+    const struct set *set = &unions[place->set];
+    return set->is_whole && place->letters >= fewest && (!needs_all || set->takers == together_all());
 }
 
 int together_meet(void) {
@@ -173,74 +221,67 @@ int together_meet(void) {
     if (build_problem)
         return 0;
     find_classes();
-    classes = class_count;
-    clear_bytes(buckets, sizeof buckets);
+    clear_bytes(set_buckets, sizeof set_buckets);
+    clear_bytes(place_buckets, sizeof place_buckets);
     clear_bytes(has_answer, sizeof has_answer);
     for (uint32_t i = 0; i < 1u << automata; i++)
         answers[i] = DEAD_STATE;
-    place_count = 1;
-    member_count = 0;
+    union_count = place_count = 1;
+    member_count = way_count = 0;
     begin_set();
     for (uint32_t n = 0; n <= automata; n++)
         see(starts[n]);
     follow();
-    place_of_seen(0);
+    place_of(set_of_seen(), 0);
+    for (uint32_t i = 1; i < union_count && may_build(); i++)
+        find_ways(i);
     for (uint32_t i = 1; i < place_count && may_build(); i++) {
-        for (uint32_t class = 0; class < classes; class++)
-            ways[i * classes + class] = (uint16_t)step(&places[i], class);
+        const struct set *set = &unions[places[i].set];
+        for (uint32_t way = 0; way < set->way_count; way++)
+            place_after(&places[i], &ways[set->first_way + way]);
         if (can_end(&places[i]))
-            has_answer[places[i].takers] = 1;
+            has_answer[set->takers] = 1;
     }
     return !build_problem;
 }
 
 /* ---- states ---- */
 
-static uint32_t way(uint32_t place, uint32_t byte) {
-    return ways[place * classes + class_of[byte]];
-}
-
-/* Whether all plain letters lead from a place to itself (states.h, LETTER_OF_LOOP). */
-static int is_plain_loop(uint32_t place) {
-    for (uint32_t byte = 0x20; byte < 0x80; byte++)
-        if (byte != '"' && byte != '\\' && way(place, byte) != place)
+/* Whether all plain letters lead from a set to itself (states.h, LETTER_OF_LOOP). */
+static int is_plain_loop(uint32_t set) {
+    for (uint32_t byte = 0x20; byte < 0x7f; byte++)
+        if (byte != '"' && byte != '\\' && way_of_class[set][class_of[byte]] != set)
             return 0;
     for (uint32_t lead = 0xc2; lead < 0xf5; lead++) {
-        uint32_t more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3, at = way(place, lead);
+        uint32_t more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3, at = way_of_class[set][class_of[lead]];
         uint32_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80, high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
         for (; more > 0; more--, low = 0x80, high = 0xbf) {
-            uint32_t next = way(at, low); /* where some of the bytes lead elsewhere, this is not known to be a loop */
+            uint32_t next = way_of_class[at][class_of[low]]; /* where some of the bytes lead elsewhere, this is not known to be a loop */
             for (uint32_t byte = low; byte <= high; byte++)
-                if (way(at, byte) != next)
+                if (way_of_class[at][class_of[byte]] != next)
                     return 0;
             at = next;
         }
-        if (at != place)
+        if (at != set)
             return 0;
     }
     return 1;
 }
 
-static uint32_t place_states(uint32_t place) {
-    uint32_t all = can_end(&places[place]) ? answers[places[place].takers] : DEAD_STATE;
-    int is_loop = is_plain_loop(place);
-    for (uint32_t class = 0; class < classes && may_build(); class++) {
-        uint32_t to = ways[place * classes + class], earlier = 0;
-        while (earlier < class && ways[place * classes + earlier] != to)
-            earlier++;
-        if (!to || earlier < class)
-            continue;
-        struct byte_set set = {{0}};
-        for (uint32_t byte = 0; byte < 256; byte++)
-            if (way(place, byte) == to)
-                set_add(&set, byte, byte);
-        if (is_loop && to == place) { /* of its own, so that no other place shares the mark */
-            uint32_t again = open_state(), letter = byte_state(&set, again);
-            close_state(again, places[place].head, DEAD_STATE);
+static uint32_t place_states(uint32_t index) {
+    const struct place *place = &places[index];
+    const struct set *set = &unions[place->set];
+    uint32_t all = can_end(place) ? answers[set->takers] : DEAD_STATE;
+    for (uint32_t i = 0; i < set->way_count && may_build(); i++) {
+        const struct way *way = &ways[set->first_way + i];
+        uint32_t to = place_after(place, way);
+        if (to == index && is_plain_loop(place->set)) { /* of its own, so that no other place shares the mark */
+            uint32_t again = open_state(), letter = byte_state(&way->bytes, again);
+            close_state(again, place->head, DEAD_STATE);
             mark_plain(letter, LETTER_OF_LOOP, 0);
             all = split_state(letter, all);
-        } else
-            all = split_state(byte_state(&set, places[to].head), all);
+        } else if (to)
+            all = split_state(byte_state(&way->bytes, places[to].head), all);
     }
     return all;
 }

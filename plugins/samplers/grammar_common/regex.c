@@ -54,12 +54,12 @@ static int take(uint8_t byte) {
 }
 
 static void add_range(uint32_t low, uint32_t high) {
-    if (!add_characters(&set, low, high))
+    if (!may_step() || !add_characters(&set, low, high))
         wrong("a class with at most 512 ranges");
 }
 
 static uint32_t new_item(struct item item) {
-    if (item_count == MAX_ITEMS)
+    if (item_count == MAX_ITEMS || !may_step())
         return wrong("a shorter pattern");
     items[item_count] = item;
     return item_count++;

@@ -11,7 +11,7 @@ struct byte_set sets[MAX_SETS];
 uint32_t state_count, set_count, class_count;
 uint8_t class_of[256], class_byte[256];
 const char *build_problem;
-static uint32_t build_work;
+static uint32_t build_work, quick_steps;
 static uint16_t set_places[SET_PLACES]; /* open addressing: the index of a set, 0: free */
 
 void states_clear(void) {
@@ -22,13 +22,17 @@ void states_clear(void) {
     states[RETURN_STATE] = (struct state){.kind = STATE_RETURN};
     states[DEAD_STATE] = (struct state){.kind = STATE_BYTE, .a = 0, .b = DEAD_STATE};
     build_problem = 0;
-    build_work = 0;
+    build_work = quick_steps = 0;
 }
 
 int may_build(void) {
     if (++build_work > MAX_BUILD_WORK && !build_problem)
         build_problem = "repetitions";
     return !build_problem;
+}
+
+int may_step(void) {
+    return quick_steps++ % QUICK ? !build_problem : may_build();
 }
 
 static uint32_t new_state(uint8_t kind, uint32_t a, uint32_t b) {

@@ -42,6 +42,9 @@ void states_clear(void);
 /* Counts a step of building; 0 when there were too many, or another bound was met. */
 int may_build(void);
 
+/* The same for steps of a few instructions, of which QUICK count as one. */
+int may_step(void);
+
 uint32_t byte_state(const struct byte_set *set, uint32_t next);
 uint32_t range_state(uint32_t low, uint32_t high, uint32_t next);
 uint32_t split_state(uint32_t a, uint32_t b);

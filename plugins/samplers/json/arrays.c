@@ -19,13 +19,13 @@ static int find_counts(const struct limits *limits) {
     if (!largest(limits, KEY_MIN_ITEMS, MAX_ITEMS, &least) || !smallest(limits, KEY_MAX_ITEMS, MAX_ITEMS, &most))
         return 0;
     for (uint32_t own = 0; own < limits->count; own++) {
-        uint32_t prefix = limits->of[own].node[KEY_PREFIX_ITEMS];
+        uint32_t prefix = limits->of[own]->node[KEY_PREFIX_ITEMS];
         prefix_counts[own] = 0;
         for (uint32_t i = prefix ? limits->json->nodes[prefix].first : NO_NODE; i; i = limits->json->nodes[i].next)
             if (++prefix_counts[own] > MAX_ITEMS)
                 return refuse("prefixItems", "at most 1024 schemas");
         longest = prefix_counts[own] > longest ? prefix_counts[own] : longest;
-        uint32_t items = limits->of[own].node[KEY_ITEMS];
+        uint32_t items = limits->of[own]->node[KEY_ITEMS];
         if (items && limits->json->nodes[items].kind == JSON_FALSE && prefix_counts[own] < most)
             most = prefix_counts[own];
     }
@@ -35,7 +35,7 @@ static int find_counts(const struct limits *limits) {
 /* Items come from the last to the first: before one with this number. */
 static void begin_items(const struct limits *limits, uint32_t count) {
     for (uint32_t own = 0; own < limits->count; own++) {
-        at_prefix[own] = prefix_counts[own] ? limits->json->nodes[limits->of[own].node[KEY_PREFIX_ITEMS]].last : NO_NODE;
+        at_prefix[own] = prefix_counts[own] ? limits->json->nodes[limits->of[own]->node[KEY_PREFIX_ITEMS]].last : NO_NODE;
         for (uint32_t i = prefix_counts[own]; i > count; i--)
             at_prefix[own] = limits->json->nodes[at_prefix[own]].before;
     }
@@ -47,8 +47,8 @@ static void item_parts(const struct limits *limits, uint32_t at, struct parts *p
         if (at < prefix_counts[own]) {
             add_part(parts, at_prefix[own], PART_SCHEMA);
             at_prefix[own] = limits->json->nodes[at_prefix[own]].before;
-        } else if (limits->of[own].node[KEY_ITEMS])
-            add_part(parts, limits->of[own].node[KEY_ITEMS], PART_SCHEMA);
+        } else if (limits->of[own]->node[KEY_ITEMS])
+            add_part(parts, limits->of[own]->node[KEY_ITEMS], PART_SCHEMA);
     }
 }
 

@@ -11,7 +11,7 @@ static struct {
 static uint32_t all_parts[ALL_PARTS], buckets[BUCKETS], count, used;
 
 void add_part(struct parts *parts, uint32_t node, enum part_kind kind) {
-    for (uint32_t i = 0; i < parts->count; i++) {
+    for (uint32_t i = 0; i < parts->count && may_step(); i++) {
         if (part_node(parts->of[i]) != node)
             continue;
         if (part_kind(parts->of[i]) == kind || (part_kind(parts->of[i]) == PART_SCHEMA && kind == PART_OWN))
@@ -34,17 +34,24 @@ void conjunctions_clear(void) {
     used = 0;
 }
 
+static int same_parts(const uint32_t *of, const struct parts *parts) {
+    uint32_t i = 0;
+    while (i < parts->count && of[i] == parts->of[i] && may_step())
+        i++;
+    return i == parts->count;
+}
+
 uint32_t conjunction_of(const struct parts *parts) {
     uint32_t hash = parts->count;
-    for (uint32_t i = 0; i < parts->count; i++)
-        hash = (hash ^ parts->of[i]) * 0x9e3779b1u ^ hash >> 15;
-    uint32_t *bucket = &buckets[(hash >> 8) % BUCKETS];
-    for (uint32_t i = *bucket; i; i = conjunctions[i].chain)
-        if (conjunctions[i].count == parts->count &&
-            equal_bytes((const uint8_t *)&all_parts[conjunctions[i].first], (const uint8_t *)parts->of, parts->count * sizeof *parts->of))
-            return i;
     if (!may_build())
         return 0;
+    for (uint32_t i = 0; i < parts->count && may_step(); i++)
+        hash = (hash ^ parts->of[i]) * 0x9e3779b1u ^ hash >> 15;
+    uint32_t *bucket = &buckets[(hash >> 8) % BUCKETS];
+    for (uint32_t i = *bucket; i && may_step(); i = conjunctions[i].chain)
+        if (conjunctions[i].count == parts->count &&
+            same_parts(&all_parts[conjunctions[i].first], parts))
+            return i;
     if (count == MAX_CONJUNCTIONS || used + parts->count > ALL_PARTS) {
         build_problem = "combinations of schemas";
         return 0;

@@ -19,9 +19,11 @@ static int same_text(const struct json *json, uint32_t at, uint32_t length, uint
 static int equal_scalars(const struct json *json, uint32_t a, uint32_t b) {
     const struct json_node *one = &json->nodes[a], *other = &json->nodes[b];
     struct decimal left, right;
-    if (one->kind == JSON_NUMBER && read_decimal(json, a, &left))
-        return read_decimal(json, b, &right) && compare_decimals(&left, &right) == 0;
-    return one->kind < JSON_NUMBER || same_text(json, one->at, one->length, other->at, other->length);
+    if (one->kind < JSON_NUMBER || same_text(json, one->at, one->length, other->at, other->length))
+        return 1;
+    if (one->kind == JSON_TEXT || !may_build() || !read_decimal(json, a, &left))
+        return 0;
+    return read_decimal(json, b, &right) && compare_decimals(&left, &right) == 0;
 }
 
 static uint32_t part_count(const struct json *json, uint32_t whole) {
@@ -91,7 +93,7 @@ static int agrees(const struct parts *parts, const struct json *json, uint32_t v
 
 static uint32_t value_that_fits(const struct limits *limits, uint32_t value) {
     const struct json *json = limits->json;
-    if (!(type_of(json, value) & limits->named))
+    if (!may_build() || !(type_of(json, value) & limits->named))
         return DEAD_STATE;
     if (limits->count > 0)
         switch (json->nodes[value].kind) {
@@ -100,7 +102,7 @@ static uint32_t value_that_fits(const struct limits *limits, uint32_t value) {
                 return DEAD_STATE;
             break;
         case JSON_NUMBER:
-            if (!number_fits(limits, value))
+            if (!number_fits(json, value))
                 return DEAD_STATE;
             break;
         case JSON_ARRAY:
@@ -115,14 +117,14 @@ static uint32_t value_that_fits(const struct limits *limits, uint32_t value) {
 
 uint32_t constant_states(const struct parts *parts, const struct limits *limits) {
     const struct json *json = limits->json;
-    uint32_t list = NO_NODE, all = DEAD_STATE;
-    for (uint32_t i = 0; i < parts->count; i++) {
-        uint32_t node = part_node(parts->of[i]);
-        if (part_kind(parts->of[i]) == PART_VALUE)
-            return agrees(parts, json, node, node) ? value_that_fits(limits, node) : DEAD_STATE;
-        if (part_kind(parts->of[i]) == PART_ENUM && !list)
-            list = node;
-    }
+    uint32_t first = 0, all = DEAD_STATE;
+    if (!find_bounds(limits))
+        return all;
+    while (part_kind(parts->of[first]) < PART_ENUM)
+        first++;
+    uint32_t list = part_node(parts->of[first]);
+    if (part_kind(parts->of[first]) == PART_VALUE)
+        return agrees(parts, json, list, list) ? value_that_fits(limits, list) : DEAD_STATE;
     for (uint32_t i = json->nodes[list].last; i && may_build() && !is_refused; i = json->nodes[i].before)
         if (agrees(parts, json, i, list))
             all = split_state(value_that_fits(limits, i), all);

@@ -1,6 +1,7 @@
 #include "decimal.h"
 
 #define MOST_UNITS 100000000000000000ull /* 10^17: ten times it is still in 64 bits */
+#define MAX_TEXT 64u                     /* zeros that say nothing are no reason to read for long */
 #define FAR 1000                         /* an exponent beyond it says enough */
 
 static uint64_t power(uint32_t of_ten) {
@@ -16,7 +17,7 @@ int read_decimal(const struct json *json, uint32_t index, struct decimal *value)
     int32_t exponent = 0, place = 0;
     uint32_t from = 0, to = 0;
     *value = (struct decimal){0};
-    if (node->kind != JSON_NUMBER)
+    if (node->kind != JSON_NUMBER || node->length > MAX_TEXT)
         return 0;
     from = text[0] == '-';
     while (to < node->length && (text[to] | 0x20) != 'e')

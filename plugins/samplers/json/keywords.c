@@ -6,6 +6,9 @@
 
 int is_refused;
 
+static struct keywords known[JSON_NODES]; /* by schema */
+static uint8_t is_known[JSON_NODES];
+
 static const char *const names[KEYWORDS] = {
     "$ref", "allOf", "anyOf", "oneOf", "const", "enum", "type", "properties", "patternProperties", "required",
     "additionalProperties", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems", "uniqueItems",
@@ -80,32 +83,6 @@ static int check_kind(const struct json *json, enum keyword which, const struct 
     }
 }
 
-int find_keywords(const struct json *json, uint32_t schema, struct keywords *found) {
-    *found = (struct keywords){{0}};
-    for (uint32_t i = json->nodes[schema].first; i; i = json->nodes[i].next) {
-        uint32_t which = 0;
-        if (is_note(json, i))
-            continue;
-        while (which < KEYWORDS && !is_named(json, &json->nodes[i], names[which]))
-            which++;
-        if (which == KEYWORDS)
-            return refuse_keyword(json, &json->nodes[i]);
-        if (!check_kind(json, (enum keyword)which, &json->nodes[i]))
-            return 0;
-        found->node[which] = i;
-    }
-    return 1;
-}
-
-int has_own(const struct keywords *found) {
-    for (uint32_t i = KEY_TYPE; i < KEYWORDS; i++)
-        if (found->node[i])
-            return 1;
-    return 0;
-}
-
-/* ---- several ---- */
-
 static uint32_t type_named(const struct json *json, const struct json_node *node) {
     for (uint32_t i = 0; node->kind == JSON_TEXT && i < 7; i++)
         if (json_is(json, node->at, node->length, type_names[i]))
@@ -121,24 +98,65 @@ static uint32_t subject_of(enum keyword which) {
                                  : TYPE_NUMBER | TYPE_INTEGER;
 }
 
-int add_limits(struct limits *limits, const struct keywords *found) {
-    const struct json_node *type = &limits->json->nodes[found->node[KEY_TYPE]];
-    uint32_t named = 0;
+static int find_types(const struct json *json, struct keywords *found) {
+    const struct json_node *type = &json->nodes[found->node[KEY_TYPE]];
+    found->named = found->subjects = 0;
     if (!found->node[KEY_TYPE])
-        named = TYPE_ALL;
+        found->named = TYPE_ALL;
     else if (type->kind != JSON_ARRAY)
-        named = type_named(limits->json, type);
+        found->named = type_named(json, type);
     else if (!type->first)
         return refuse("type", "at least one");
     else
-        for (uint32_t i = type->first; i && !is_refused; i = limits->json->nodes[i].next)
-            named |= type_named(limits->json, &limits->json->nodes[i]);
+        for (uint32_t i = type->first; i && !is_refused; i = json->nodes[i].next)
+            found->named |= type_named(json, &json->nodes[i]);
     for (uint32_t i = 0; i < KEYWORDS; i++)
         if (found->node[i])
-            limits->subjects |= subject_of((enum keyword)i);
-    limits->named &= named;
-    limits->of[limits->count++] = *found;
+            found->subjects |= subject_of((enum keyword)i);
     return !is_refused;
+}
+
+static int find_keywords(const struct json *json, uint32_t schema, struct keywords *found) {
+    clear_bytes(found, sizeof *found);
+    for (uint32_t i = json->nodes[schema].first; i; i = json->nodes[i].next) {
+        uint32_t which = 0;
+        if (is_note(json, i))
+            continue;
+        while (which < KEYWORDS && !is_named(json, &json->nodes[i], names[which]))
+            which++;
+        if (which == KEYWORDS)
+            return refuse_keyword(json, &json->nodes[i]);
+        if (!check_kind(json, (enum keyword)which, &json->nodes[i]))
+            return 0;
+        found->node[which] = i;
+    }
+    return find_types(json, found);
+}
+
+void keywords_clear(void) {
+    clear_bytes(is_known, sizeof is_known);
+}
+
+const struct keywords *keywords_of(const struct json *json, uint32_t schema) {
+    if (!is_known[schema] && !find_keywords(json, schema, &known[schema]))
+        return 0;
+    is_known[schema] = 1;
+    return &known[schema];
+}
+
+int has_own(const struct keywords *found) {
+    for (uint32_t i = KEY_TYPE; i < KEYWORDS; i++)
+        if (found->node[i])
+            return 1;
+    return 0;
+}
+
+/* ---- several ---- */
+
+void add_limits(struct limits *limits, const struct keywords *found) {
+    limits->named &= found->named;
+    limits->subjects |= found->subjects;
+    limits->of[limits->count++] = found;
 }
 
 uint32_t types_of(const struct limits *limits) {
@@ -147,7 +165,7 @@ uint32_t types_of(const struct limits *limits) {
 
 int has_keyword(const struct limits *limits, enum keyword which) {
     for (uint32_t i = 0; i < limits->count; i++)
-        if (limits->of[i].node[which])
+        if (limits->of[i]->node[which])
             return 1;
     return 0;
 }
@@ -169,9 +187,9 @@ static int whole(const struct json *json, uint32_t node, enum keyword which, uin
 int largest(const struct limits *limits, enum keyword which, uint32_t most, uint32_t *value) {
     uint32_t number;
     for (uint32_t i = 0; i < limits->count; i++) {
-        if (!limits->of[i].node[which])
+        if (!limits->of[i]->node[which])
             continue;
-        if (!whole(limits->json, limits->of[i].node[which], which, most, &number))
+        if (!whole(limits->json, limits->of[i]->node[which], which, most, &number))
             return 0;
         *value = number > *value ? number : *value;
     }
@@ -181,9 +199,9 @@ int largest(const struct limits *limits, enum keyword which, uint32_t most, uint
 int smallest(const struct limits *limits, enum keyword which, uint32_t most, uint32_t *value) {
     uint32_t number;
     for (uint32_t i = 0; i < limits->count; i++) {
-        if (!limits->of[i].node[which])
+        if (!limits->of[i]->node[which])
             continue;
-        if (!whole(limits->json, limits->of[i].node[which], which, most, &number))
+        if (!whole(limits->json, limits->of[i]->node[which], which, most, &number))
             return 0;
         *value = number < *value ? number : *value;
     }

@@ -21,20 +21,24 @@ enum { TYPE_NULL = 1, TYPE_BOOLEAN = 2, TYPE_STRING = 4, TYPE_INTEGER = 8, TYPE_
 
 struct keywords {
     uint32_t node[KEYWORDS]; /* NO_NODE: it is not there */
+    uint32_t named;          /* TYPE_ bits of `type`; all without it */
+    uint32_t subjects;       /* those that the keywords are about */
 };
 
 struct limits { /* what a conjunction's schemas say themselves */
     const struct json *json;
     uint32_t count;
-    struct keywords of[MAX_PARTS];
-    uint32_t named;    /* TYPE_ bits that each `type` has; all without one */
-    uint32_t subjects; /* those that the keywords are about */
+    const struct keywords *of[MAX_PARTS];
+    uint32_t named, subjects; /* what each has, and what one of them has */
 };
 
-/* Each returns 0 when something is refused; the first one's text stands in the error area. */
-int find_keywords(const struct json *json, uint32_t schema, struct keywords *found);
+/* Forgets the keywords that were found: another schema is read. */
+void keywords_clear(void);
+
+/* Those of a schema; 0 when something is refused, of which the first text stands in the error area. */
+const struct keywords *keywords_of(const struct json *json, uint32_t schema);
 int has_own(const struct keywords *found);
-int add_limits(struct limits *limits, const struct keywords *found);
+void add_limits(struct limits *limits, const struct keywords *found);
 
 /* Types of the values that are written: those named, or without a name those that the keywords are about, or all. */
 uint32_t types_of(const struct limits *limits);
@@ -42,7 +46,7 @@ uint32_t types_of(const struct limits *limits);
 /* Whether one of the schemas has a keyword. */
 int has_keyword(const struct limits *limits, enum keyword which);
 
-/* Raise *value to the largest, lower it to the smallest of a keyword's whole numbers, which are at most `most`. */
+/* Raise *value to the largest, lower it to the smallest of a keyword's whole numbers, which are at most `most`; 0: one is refused. */
 int largest(const struct limits *limits, enum keyword which, uint32_t most, uint32_t *value);
 int smallest(const struct limits *limits, enum keyword which, uint32_t most, uint32_t *value);
 

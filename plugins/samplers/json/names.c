@@ -32,7 +32,7 @@ static int is_name(const struct json *json, uint32_t node, const struct member *
 
 /* The member with a name, which is added where there is none; 0: too many. */
 static struct member *member_named(const struct json *json, uint32_t name, uint32_t length, int is_new) {
-    for (uint32_t i = 0; i < member_count && !is_new; i++)
+    for (uint32_t i = 0; i < member_count && !is_new && may_step(); i++)
         if (members[i].length == length && equal_bytes(json->text + members[i].name, json->text + name, length))
             return &members[i];
     if (member_count == MAX_PROPERTIES) {
@@ -47,7 +47,7 @@ static int find_properties(const struct limits *limits) {
     const struct json *json = limits->json;
     member_count = 0;
     for (uint32_t own = 0; own < limits->count; own++) {
-        uint32_t properties = limits->of[own].node[KEY_PROPERTIES];
+        uint32_t properties = limits->of[own]->node[KEY_PROPERTIES];
         int is_first = member_count == 0;
         for (uint32_t i = properties ? json->nodes[properties].first : NO_NODE; i; i = json->nodes[i].next) {
             struct member *member = member_named(json, json->nodes[i].key, json->nodes[i].key_length, is_first);
@@ -58,7 +58,7 @@ static int find_properties(const struct limits *limits) {
         }
     }
     for (uint32_t own = 0; own < limits->count; own++) {
-        uint32_t required = limits->of[own].node[KEY_REQUIRED];
+        uint32_t required = limits->of[own]->node[KEY_REQUIRED];
         for (uint32_t i = required ? json->nodes[required].first : NO_NODE; i; i = json->nodes[i].next) {
             struct member *member = member_named(json, json->nodes[i].at, json->nodes[i].length, 0);
             if (!member || !may_build())
@@ -73,7 +73,7 @@ static int find_patterns(const struct limits *limits) {
     const struct json *json = limits->json;
     pattern_count = 0;
     for (uint32_t own = 0; own < limits->count; own++) {
-        uint32_t list = limits->of[own].node[KEY_PATTERN_PROPERTIES];
+        uint32_t list = limits->of[own]->node[KEY_PATTERN_PROPERTIES];
         for (uint32_t i = list ? json->nodes[list].first : NO_NODE; i; i = json->nodes[i].next) {
             if (pattern_count == MAX_PATTERNS)
                 return refuse("patternProperties", "at most 9 patterns for the names of one object");
@@ -88,7 +88,7 @@ static int find_patterns(const struct limits *limits) {
 }
 
 const struct member *member_with(const struct json *json, uint32_t name, uint32_t length) {
-    for (uint32_t i = 0; i < member_count && may_build(); i++)
+    for (uint32_t i = 0; i < member_count && may_step(); i++)
         if (members[i].length == length && equal_bytes(json->text + members[i].name, json->text + name, length))
             return &members[i];
     return 0;
@@ -100,12 +100,12 @@ int find_names(const struct limits *limits) {
 
 /* The schema that one of the limits has for a member by its name; NO_NODE: none. */
 static uint32_t property_of(const struct limits *limits, uint32_t own, const struct member *member) {
-    uint32_t properties = limits->of[own].node[KEY_PROPERTIES];
+    uint32_t properties = limits->of[own]->node[KEY_PROPERTIES];
     if (member->own == own)
         return member->node;
     if (member->own == NO_OWN || own < member->own || !properties)
         return NO_NODE;
-    for (uint32_t i = limits->json->nodes[properties].first; i && may_build(); i = limits->json->nodes[i].next)
+    for (uint32_t i = limits->json->nodes[properties].first; i && may_step(); i = limits->json->nodes[i].next)
         if (is_name(limits->json, i, member))
             return i;
     return NO_NODE;
@@ -125,8 +125,8 @@ void member_parts(const struct limits *limits, const struct member *member, stru
                 add_part(parts, patterns[i].node, PART_SCHEMA);
                 count++;
             }
-        if (!property && !count && limits->of[own].node[KEY_ADDITIONAL])
-            add_part(parts, limits->of[own].node[KEY_ADDITIONAL], PART_SCHEMA);
+        if (!property && !count && limits->of[own]->node[KEY_ADDITIONAL])
+            add_part(parts, limits->of[own]->node[KEY_ADDITIONAL], PART_SCHEMA);
     }
 }
 
@@ -213,7 +213,7 @@ static int other_parts(const struct limits *limits, uint32_t matched, struct par
     int is_said = matched != 0, is_listed = 0; /* some schema says that there may be others; or lists which there are */
     parts->count = 0;
     for (uint32_t own = 0; own < limits->count; own++) {
-        const uint32_t *node = limits->of[own].node;
+        const uint32_t *node = limits->of[own]->node;
         uint32_t count = 0;
         for (uint32_t i = 0; i < pattern_count; i++)
             if (patterns[i].own == own && matched >> i & 1) {

@@ -39,7 +39,7 @@ static uint32_t moduli[PLACES + 1];
 static int find_bound(const struct limits *limits, enum keyword which, int is_exclusive, int sign, struct bound *bound) {
     struct decimal value;
     for (uint32_t i = 0; i < limits->count; i++) {
-        uint32_t node = limits->of[i].node[which];
+        uint32_t node = limits->of[i]->node[which];
         if (!node)
             continue;
         if (!read_decimal(limits->json, node, &value))
@@ -51,7 +51,7 @@ static int find_bound(const struct limits *limits, enum keyword which, int is_ex
     return 1;
 }
 
-static int find_bounds(const struct limits *limits) {
+int find_bounds(const struct limits *limits) {
     struct decimal value;
     low = high = (struct bound){0};
     step = (struct step){0};
@@ -59,7 +59,7 @@ static int find_bounds(const struct limits *limits) {
         !find_bound(limits, KEY_MAXIMUM, 0, -1, &high) || !find_bound(limits, KEY_EXCLUSIVE_MAXIMUM, 1, -1, &high))
         return 0;
     for (uint32_t i = 0; i < limits->count; i++) {
-        uint32_t node = limits->of[i].node[KEY_MULTIPLE_OF];
+        uint32_t node = limits->of[i]->node[KEY_MULTIPLE_OF];
         if (!node)
             continue;
         if (!read_decimal(limits->json, node, &value) || value.is_negative || !(value.whole || value.fraction) || !join_step(&step, &value))
@@ -68,13 +68,11 @@ static int find_bounds(const struct limits *limits) {
     return 1;
 }
 
-int number_fits(const struct limits *limits, uint32_t node) {
+int number_fits(const struct json *json, uint32_t node) {
     struct decimal value;
-    if (!find_bounds(limits))
-        return 0;
     if (!low.is_there && !high.is_there && !step.units)
         return 1;
-    if (!read_decimal(limits->json, node, &value))
+    if (!may_build() || !read_decimal(json, node, &value))
         return refuse("const", "a number of at most 16 digits before the point and 16 after it beside its limits");
     int over = low.is_there ? compare_decimals(&value, &low.value) : 1, under = high.is_there ? compare_decimals(&high.value, &value) : 1;
     return (over > 0 || (over == 0 && !low.is_exclusive)) && (under > 0 || (under == 0 && !high.is_exclusive)) &&

@@ -24,7 +24,7 @@ static uint32_t rule_of(const struct parts *parts) {
 uint32_t value_states(const struct json *json, const struct parts *given, uint32_t next) {
     static struct parts parts;
     parts.count = 0;
-    for (uint32_t i = 0; i < given->count; i++) {
+    for (uint32_t i = 0; i < given->count && may_step(); i++) {
         const struct json_node *node = &json->nodes[part_node(given->of[i])];
         if (part_kind(given->of[i]) == PART_SCHEMA && node->kind == JSON_FALSE)
             return DEAD_STATE;
@@ -42,6 +42,7 @@ uint32_t value_states(const struct json *json, const struct parts *given, uint32
 
 static uint32_t opened[JSON_NODES], opening; /* by schema: 2 * opening while what it names is looked at, and 1 more after it */
 static uint32_t todo[3 * JSON_NODES], todo_count;
+static uint32_t target_of[JSON_NODES]; /* by $ref; NO_NODE: not yet known */
 
 static void mention(const struct json *json, const struct keywords *found, uint32_t schema, uint32_t root, struct parts *parts) {
     if (has_own(found))
@@ -56,13 +57,15 @@ static void mention(const struct json *json, const struct keywords *found, uint3
         add_part(parts, found->node[KEY_ONE_OF], PART_CHOICE);
     for (uint32_t i = found->node[KEY_ALL_OF] ? json->nodes[found->node[KEY_ALL_OF]].last : NO_NODE; i; i = json->nodes[i].before)
         todo[todo_count++] = 2 * i;
-    if (found->node[KEY_REF])
-        todo[todo_count++] = 2 * referred(json, found->node[KEY_REF], root);
+    if (found->node[KEY_REF]) {
+        uint32_t *target = &target_of[found->node[KEY_REF]];
+        *target = *target ? *target : referred(json, found->node[KEY_REF], root);
+        todo[todo_count++] = 2 * *target;
+    }
 }
 
 /* Replaces schemas by their parts. 0: no value fits, or something is refused. */
 static int take_apart(const struct json *json, const struct parts *given, uint32_t root, struct parts *parts) {
-    struct keywords found;
     opening++;
     todo_count = parts->count = 0;
     for (uint32_t i = 0; i < given->count; i++) {
@@ -83,11 +86,12 @@ static int take_apart(const struct json *json, const struct parts *given, uint32
                 continue;
             if (kind != JSON_OBJECT)
                 return refuse("schema", "an object, true or false");
-            if (!find_keywords(json, schema, &found))
+            const struct keywords *found = keywords_of(json, schema);
+            if (!found)
                 return 0;
             opened[schema] = 2 * opening;
             todo[todo_count++] = 2 * schema + 1;
-            mention(json, &found, schema, root, parts);
+            mention(json, found, schema, root, parts);
             if (is_refused)
                 return 0;
         }
@@ -103,7 +107,7 @@ static uint32_t choice(const struct json *json, const struct parts *parts, uint3
     uint32_t all = DEAD_STATE, list = part_node(parts->of[place]);
     for (uint32_t option = json->nodes[list].last; option && may_build(); option = json->nodes[option].before) {
         chosen.count = 0;
-        for (uint32_t i = 0; i < parts->count; i++)
+        for (uint32_t i = 0; i < parts->count && may_step(); i++)
             if (i != place)
                 chosen.of[chosen.count++] = parts->of[i];
         add_part(&chosen, option, PART_SCHEMA);
@@ -134,7 +138,6 @@ static uint32_t typed(const struct limits *limits) {
 static uint32_t body(const struct json *json, uint32_t number, uint32_t root) {
     static struct parts given, parts;
     static struct limits limits;
-    struct keywords found;
     int is_constant = 0;
     conjunction_parts(number, &given);
     if (!take_apart(json, &given, root, &parts))
@@ -147,8 +150,8 @@ static uint32_t body(const struct json *json, uint32_t number, uint32_t root) {
     for (uint32_t i = 0; i < parts.count; i++) {
         uint32_t node = part_node(parts.of[i]);
         is_constant |= part_kind(parts.of[i]) >= PART_ENUM;
-        if (part_kind(parts.of[i]) == PART_OWN && (!find_keywords(json, node, &found) || !add_limits(&limits, &found)))
-            return DEAD_STATE;
+        if (part_kind(parts.of[i]) == PART_OWN)
+            add_limits(&limits, keywords_of(json, node)); /* take_apart has found them */
     }
     if (!limits.named)
         return DEAD_STATE;
@@ -164,6 +167,8 @@ int32_t schema_states(const struct json *json, uint32_t root, uint32_t *start) {
     strings_clear();
     numbers_clear();
     conjunctions_clear();
+    keywords_clear();
+    clear_bytes(target_of, sizeof target_of);
     clear_bytes(opened, sizeof opened);
     opening = 0;
     is_refused = 0;

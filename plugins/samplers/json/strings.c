@@ -22,9 +22,9 @@ void strings_clear(void) {
 
 uint32_t pattern_of(const uint8_t *text, uint32_t length, int form, uint32_t next) {
     uint32_t state = regex_states(text, length, (enum regex_form)form, next);
-    if (regex_problem && refuse("pattern", regex_problem) == 0)
-        return DEAD_STATE;
-    return state;
+    if (regex_problem && !build_problem)
+        refuse("pattern", regex_problem);
+    return regex_problem ? DEAD_STATE : state;
 }
 
 static void add_pattern(struct pattern pattern) {
@@ -40,11 +40,11 @@ static int find_patterns(const struct limits *limits) {
     pattern_count = least = 0;
     most = ENDLESS;
     for (uint32_t i = 0; i < limits->count; i++) {
-        const struct json_node *pattern = &json->nodes[limits->of[i].node[KEY_PATTERN]];
-        if (limits->of[i].node[KEY_PATTERN])
+        const struct json_node *pattern = &json->nodes[limits->of[i]->node[KEY_PATTERN]];
+        if (limits->of[i]->node[KEY_PATTERN])
             add_pattern((struct pattern){json->text + pattern->at, pattern->length, NO_FORMAT});
-        if (limits->of[i].node[KEY_FORMAT]) {
-            uint32_t format = format_named(json, limits->of[i].node[KEY_FORMAT]), length = 0;
+        if (limits->of[i]->node[KEY_FORMAT]) {
+            uint32_t format = format_named(json, limits->of[i]->node[KEY_FORMAT]), length = 0;
             const char *text = format_pattern(format);
             while (text[length])
                 length++;
@@ -98,7 +98,7 @@ int text_fits(const struct limits *limits, uint32_t node) {
     uint32_t length = limits->json->nodes[node].length, letters = 0, before = state_count;
     if (!find_patterns(limits))
         return 0;
-    for (uint32_t i = 0; i < length; i++)
+    for (uint32_t i = 0; i < length && may_step(); i++)
         letters += (text[i] & 0xc0) != 0x80;
     int fits = letters >= least && (most == ENDLESS || letters <= most);
     for (uint32_t i = 0; i < pattern_count && fits && may_build(); i++) {
