@@ -1,10 +1,12 @@
 """Measures how fast bundles are hashed, verified and loaded, as ratios to a peer or to itself within one run.
 
-    python tests/bench/verifying.py [--rounds 7] [--only hashing,threads,process,start,load] [--model-signing PATH]
+    python tests/bench/verifying.py [--rounds 7] [--only hashing,threads,process,start,load] [--sealhost PATH]
+                                     [--model-signing PATH]
 
 * hashing: one thread over a file in the page cache, against `openssl speed -bytes 1048576 -evp sha256` on the same core.
 * threads: two threads over that file, against one.
 * process: `sealhost verify` of a 256 MB bundle, against `model_signing verify key` of the same directory; whole processes.
+  Give both tools from environments of their own, as their users have them: a developer's one costs each start 10 ms.
 * start: a process that opens a 1 GiB bundle up to its first token, as `run` does, against the same process when chunks
   are read and not hashed (worker_verifying.py).
 * load: the loading alone, tensors repacked by all threads while chunks are hashed, against the same when they are only read.
@@ -186,11 +188,11 @@ def publish(folder: Path, model: Path) -> tuple[Path, Path]:
     return bundle, keys
 
 
-def verify_processes(folder: Path, peer: str) -> Comparison:
+def verify_processes(folder: Path, sealhost: str, peer: str) -> Comparison:
     """`sealhost verify` and its peer, on one directory."""
     folder.mkdir()
     bundle, keys = publish(folder, random_model(folder / "m.gguf", PROCESS_BYTES))
-    ours = [Path(sys.executable).with_name("sealhost"), "verify", bundle, "--keys", keys, "--state", folder / "state"]
+    ours = [sealhost, "verify", bundle, "--keys", keys, "--state", folder / "state"]
     theirs = [peer, "verify", "key", bundle, "--signature", bundle / "model.sig", "--public_key", folder / "oms.pub"]
     return Comparison(
         "process: model_signing / sealhost verify, 256 MB",
@@ -284,6 +286,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="hashing,threads,process,start,load")
+    parser.add_argument("--sealhost", default=Path(sys.executable).with_name("sealhost"))
     parser.add_argument("--model-signing", default=shutil.which("model_signing"))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -301,7 +304,8 @@ def main() -> None:
                 facts.append(compare(Comparison("threads: two / one, GB/s", two, one, "1.70 or more"), options.rounds))
             big.unlink()
         if "process" in wanted and options.model_signing:
-            facts.append(compare(verify_processes(folder / "process", options.model_signing), options.rounds))
+            tools = options.sealhost, options.model_signing
+            facts.append(compare(verify_processes(folder / "process", *tools), options.rounds))
             shutil.rmtree(folder / "process")
         if {"start", "load"} & set(wanted):
             (folder / "load").mkdir()
