@@ -2,8 +2,10 @@
 #ifndef GRAMMAR_LIMITS_H
 #define GRAMMAR_LIMITS_H
 
+#define ENDLESS 0xffffffffu     /* for a number of something that has no bound */
 #define MAX_STATES 32768u       /* of the byte automaton as written: a pattern or schema of 16 KiB that copies much */
 #define MAX_SETS 2048u          /* different byte sets */
+#define MAX_COUNTS 256u         /* different numbers of letters that a pattern may read at most */
 #define MAX_BUILD_WORK 200000u  /* steps of building: what repeats nothing a billion times ends here */
 #define QUICK 4u                /* quick steps of building that count as one */
 #define MAX_TOGETHER 10u        /* automata that read one text together (product.h): each subset of them has its own answer */

@@ -8,8 +8,11 @@ struct path {
     uint32_t state, stack;
 };
 
+#define UNCOUNTED 0xffffffffu
+
 struct stack_node { /* node 0 is the empty stack */
     uint32_t back, below; /* the state to return to; the rest */
+    uint32_t left;        /* letters that what was called may still read */
     uint32_t depth, chain;
 };
 
@@ -43,21 +46,29 @@ static uint32_t too_much(const char *what) {
     return 0;
 }
 
-static uint32_t push(uint32_t back, uint32_t below) {
-    uint32_t *bucket = &stack_buckets[mixed(back, below) % BUCKETS];
+static uint32_t push(uint32_t back, uint32_t below, uint32_t left) {
+    uint32_t *bucket = &stack_buckets[mixed(back ^ left * 0x27d4eb2fu, below) % BUCKETS];
     for (uint32_t i = *bucket; i; i = stacks[i].chain)
-        if (stacks[i].back == back && stacks[i].below == below)
+        if (stacks[i].back == back && stacks[i].below == below && stacks[i].left == left)
             return i;
     if (stack_count == MAX_STACK_NODES)
         return too_much("nested calls");
-    stacks[stack_count] = (struct stack_node){back, below, stacks[below].depth + 1, *bucket};
+    stacks[stack_count] = (struct stack_node){back, below, left, stacks[below].depth + 1, *bucket};
     return *bucket = stack_count++;
+}
+
+/* After one more letter; there is one, for what needs more than are left is not followed. */
+static uint32_t one_less(uint32_t stack) {
+    const struct stack_node *node = &stacks[stack];
+    return node->left == UNCOUNTED ? stack : push(node->back, node->below, node->left - 1);
 }
 
 /* Adds a path to those seen, unless it was, or nothing can complete it. */
 static void see(uint32_t state, uint32_t stack) {
     if (states[state].need + stacks[stack].depth > MAX_STACK || position_problem)
         return; /* clause 2.4: what is kept can be completed */
+    if (stacks[stack].left < letters_left[state])
+        return;
     uint32_t size = sizeof seen_marks / sizeof *seen_marks, at = mixed(state, stack) % size;
     for (; seen_marks[at] >> 12 == seen_round; at = (at + 1) % size) {
         struct path other = seen[seen_marks[at] & 4095];
@@ -91,7 +102,13 @@ static void follow(void) {
             see(state->b, at.stack);
             break;
         case STATE_CALL: /* a call at the end of a rule opens nothing: what returns from it returns from the rule */
-            see(state->a, state->b == RETURN_STATE ? at.stack : push(state->b, at.stack));
+            see(state->a, state->b == RETURN_STATE ? at.stack : push(state->b, at.stack, UNCOUNTED));
+            break;
+        case STATE_COUNT:
+            see(state->a, push(state->b, at.stack, counts[state->letters]));
+            break;
+        case STATE_TICK:
+            see(state->b, one_less(at.stack));
             break;
         case STATE_RETURN:
             if (at.stack)
@@ -128,8 +145,10 @@ static void sort_found(void) {
 /* Letters of plain tokens that may all follow a path (trie.h). */
 static uint32_t room_of(struct path path) {
     const struct state *state = &states[path.state], *back = &states[stacks[path.stack].back];
-    if (state->letters == LETTER_OF_LOOP)
-        return PLAIN_LETTERS;
+    if (state->letters == LETTER_OF_LOOP) { /* what ends the text after them may need letters of its own */
+        uint32_t left = stacks[path.stack].left;
+        return left == UNCOUNTED || left - letters_left[path.state] + 1 > PLAIN_LETTERS ? PLAIN_LETTERS : left - letters_left[path.state] + 1;
+    }
     if (state->letters != LETTER || path.stack == 0)
         return 0;
     return back->kind == STATE_BYTE ? 1 : back->letters + 1u; /* this letter, and those after it */
@@ -193,7 +212,7 @@ static void forget(void) {
     position_count = 2;
     path_count = 0;
     stack_count = 1;
-    stacks[0] = (struct stack_node){0};
+    stacks[0] = (struct stack_node){.left = UNCOUNTED};
     positions[NOWHERE] = (struct position){0};
     for (uint32_t i = 0; i < class_count; i++)
         transitions[NOWHERE * class_count + i] = NOWHERE;
@@ -210,7 +229,9 @@ uint32_t positions_begin(uint32_t start) {
 }
 
 static struct path kept[MAX_PATHS];
-static uint32_t kept_backs[MAX_PATHS][MAX_STACK];
+static struct {
+    uint32_t back, left;
+} kept_calls[MAX_PATHS][MAX_STACK];
 
 uint32_t positions_renew(uint32_t position) {
     work = 0;
@@ -220,8 +241,10 @@ uint32_t positions_renew(uint32_t position) {
     uint32_t count = positions[position].count;
     for (uint32_t i = 0; i < count; i++) {
         kept[i] = paths[positions[position].first + i];
-        for (uint32_t at = kept[i].stack, level = 0; at; at = stacks[at].below)
-            kept_backs[i][level++] = stacks[at].back;
+        for (uint32_t at = kept[i].stack, level = 0; at; at = stacks[at].below, level++) {
+            kept_calls[i][level].back = stacks[at].back;
+            kept_calls[i][level].left = stacks[at].left;
+        }
         kept[i].stack = stacks[kept[i].stack].depth;
     }
     uint8_t accepts = positions[position].accepts;
@@ -230,7 +253,7 @@ uint32_t positions_renew(uint32_t position) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t stack = 0;
         for (uint32_t level = kept[i].stack; level-- > 0;)
-            stack = push(kept_backs[i][level], stack);
+            stack = push(kept_calls[i][level].back, stack, kept_calls[i][level].left);
         found[found_count++] = (struct path){kept[i].state, stack};
     }
     found_accepts = accepts;

@@ -22,7 +22,7 @@ struct way {
 };
 
 struct place {
-    uint32_t set, letters; /* complete ones; those beyond `least` do not count where there is no `most` */
+    uint32_t set, letters; /* complete ones; those beyond `least` do not count */
     uint32_t chain, head;  /* the state that stands for it */
 };
 
@@ -36,18 +36,18 @@ static uint32_t members[PLACE_MEMBERS], set_buckets[BUCKETS], place_buckets[BUCK
 static uint16_t way_of_class[MAX_PLACES][256]; /* the set that a set goes to */
 static uint32_t union_count, way_count, place_count, member_count;
 static uint32_t starts[MAX_TOGETHER + 1], ends[MAX_TOGETHER + 1], automata; /* the last is that of any text */
-static uint32_t fewest, longest;
-static int needs_all;
+static uint32_t fewest;
+static int needs_all, has_ticks;
 
 /* the set that is being made */
 static uint32_t seen[MAX_STATES], seen_count, round_of[MAX_STATES], round;
 static uint32_t takers;
 static int is_whole;
 
-void together_begin(int all, uint32_t least, uint32_t most) {
+void together_begin(int all, uint32_t least, int ticks) {
     needs_all = all;
     fewest = least;
-    longest = most;
+    has_ticks = ticks;
     automata = 0;
 }
 
@@ -199,12 +199,10 @@ static uint32_t place_of(uint32_t set, uint32_t letters) {
     return *bucket = place_count++;
 }
 
-/* Where a way leads from a place; 0: there are as many letters as there may be. */
+/* Where a way leads from a place. */
 static uint32_t place_after(const struct place *place, const struct way *way) {
-    if (unions[place->set].is_whole && place->letters == longest)
-        return 0;
     uint32_t letters = place->letters + unions[way->to].is_whole;
-    return place_of(way->to, longest == ENDLESS && letters > fewest ? fewest : letters);
+    return place_of(way->to, letters > fewest ? fewest : letters);
 }
 
 static int can_end(const struct place *place) {
@@ -274,14 +272,19 @@ static uint32_t place_states(uint32_t index) {
     uint32_t all = can_end(place) ? answers[set->takers] : DEAD_STATE;
     for (uint32_t i = 0; i < set->way_count && may_build(); i++) {
         const struct way *way = &ways[set->first_way + i];
-        uint32_t to = place_after(place, way);
-        if (to == index && is_plain_loop(place->set)) { /* of its own, so that no other place shares the mark */
-            uint32_t again = open_state(), letter = byte_state(&way->bytes, again);
-            close_state(again, place->head, DEAD_STATE);
+        uint32_t to = place_after(place, way), next = places[to].head;
+        if (has_ticks && unions[way->to].is_whole)
+            next = tick_state(next);
+        int is_loop = to == index && is_plain_loop(place->set);
+        if (is_loop) { /* a way of its own, so that no other place shares the mark */
+            uint32_t again = open_state();
+            close_state(again, next, DEAD_STATE);
+            next = again;
+        }
+        uint32_t letter = byte_state(&way->bytes, next);
+        if (is_loop)
             mark_plain(letter, LETTER_OF_LOOP, 0);
-            all = split_state(letter, all);
-        } else if (to)
-            all = split_state(byte_state(&way->bytes, places[to].head), all);
+        all = split_state(letter, all);
     }
     return all;
 }

@@ -1,6 +1,6 @@
 /* Several automata that read one text together: what all of them take, or which of them do. They have no calls.
  *
- *     together_begin(1, 0, 20);                                 // such that all take, of at most 20 letters
+ *     together_begin(1, 20, 0);                                 // such that all take, of at least 20 letters
  *     together_add(regex_states(..., together_end()));          // as often as wanted
  *     if (together_meet())
  *         answers[together_all()] = range_state('"', '"', next); // the others are DEAD_STATE
@@ -13,16 +13,14 @@
 
 #include "limits.h"
 
-#define ENDLESS 0xffffffffu
-
 /* By the set of automata that take a text (bit n: the n-th that was added): whether a text with this set exists, which
  * together_meet finds; and what follows it. */
 extern uint8_t has_answer[1u << MAX_TOGETHER];
 extern uint32_t answers[1u << MAX_TOGETHER];
 
-/* `all`: only texts that every one takes matter. A text has `least` to `most` letters (ENDLESS: as many as it likes), each
- * spelled as a pattern in a JSON string spells it (characters.h). */
-void together_begin(int all, uint32_t least, uint32_t most);
+/* `all`: only texts that every one takes matter. A text has `least` letters or more, each spelled as a pattern in a JSON
+ * string spells it (characters.h); with `ticks`, each ticks (states.h). */
+void together_begin(int all, uint32_t least, int ticks);
 
 /* What has to follow the next automaton; then its first state. At most MAX_TOGETHER. */
 uint32_t together_end(void);

@@ -261,7 +261,7 @@ static uint32_t group_item(uint32_t depth) {
 
 static uint32_t any_states(uint32_t next) {
     static struct characters all = {.count = 1, .ranges = {{0, LAST_CHARACTER}}};
-    return character_states(&all, form & REGEX_STRING, next);
+    return character_states(&all, form & REGEX_STRING, form & REGEX_COUNTED ? tick_state(next) : next);
 }
 
 /* A loop whose letters all plain tokens may spell: `letter` reads one and goes on at `again`, which nothing else goes to,
@@ -290,7 +290,7 @@ static uint32_t once(const struct item *item, uint32_t next) {
         set.ranges[i].low = pool[item->a + i].low;
         set.ranges[i].high = pool[item->a + i].high;
     }
-    return character_states(&set, form & REGEX_STRING, next);
+    return character_states(&set, form & REGEX_STRING, form & REGEX_COUNTED ? tick_state(next) : next);
 }
 
 /* Whether it is a set that has all characters of plain tokens (trie.h). */

@@ -8,10 +8,12 @@
 
 struct state states[MAX_STATES];
 struct byte_set sets[MAX_SETS];
+uint16_t letters_left[MAX_STATES];
+uint32_t counts[MAX_COUNTS];
 uint32_t state_count, set_count, class_count;
 uint8_t class_of[256], class_byte[256];
 const char *build_problem;
-static uint32_t build_work, quick_steps;
+static uint32_t build_work, quick_steps, count_count;
 static uint16_t set_places[SET_PLACES]; /* open addressing: the index of a set, 0: free */
 
 void states_clear(void) {
@@ -22,7 +24,7 @@ void states_clear(void) {
     states[RETURN_STATE] = (struct state){.kind = STATE_RETURN};
     states[DEAD_STATE] = (struct state){.kind = STATE_BYTE, .a = 0, .b = DEAD_STATE};
     build_problem = 0;
-    build_work = quick_steps = 0;
+    build_work = quick_steps = count_count = 0;
 }
 
 int may_build(void) {
@@ -96,6 +98,26 @@ uint32_t call_state(uint32_t rule, uint32_t next) {
     return new_state(STATE_CALL, rule, next);
 }
 
+uint32_t count_state(uint32_t rule, uint32_t most, uint32_t next) {
+    uint32_t index = 0;
+    while (index < count_count && counts[index] != most)
+        index++;
+    if (index == MAX_COUNTS) {
+        build_problem = "different lengths of patterns";
+        return DEAD_STATE;
+    }
+    counts[index] = most;
+    count_count = index == count_count ? index + 1 : count_count;
+    uint32_t state = new_state(STATE_COUNT, rule, next);
+    if (state != DEAD_STATE)
+        states[state].letters = (uint8_t)index;
+    return state;
+}
+
+uint32_t tick_state(uint32_t next) {
+    return new_state(STATE_TICK, DEAD_STATE, next);
+}
+
 uint32_t open_state(void) {
     return new_state(STATE_SPLIT, DEAD_STATE, DEAD_STATE);
 }
@@ -128,6 +150,14 @@ static uint32_t need_of(const struct state *state) {
         a = states[state->a].need;
         b = states[state->b].need;
         return a < b ? a : b;
+    case STATE_TICK:
+        return states[state->b].need;
+    case STATE_COUNT:
+        a = states[state->a].need;
+        b = states[state->b].need;
+        if (a >= MAX_STACK || b == NEVER || letters_left[state->a] > counts[state->letters])
+            return NEVER;
+        return a + 1 > b ? a + 1 : b;
     default: /* a call: one more is open while what is called runs, unless nothing follows it (positions.c) */
         a = states[state->a].need;
         b = states[state->b].need;
@@ -146,19 +176,50 @@ static void add_reader(uint32_t followed, uint32_t reader) {
     first_reader[followed] = reader + 1;
 }
 
-/* A state needs no less than what it is found from: so all of one need are final before those of the next are looked at,
- * and the work grows with the states alone, however rules call each other. */
-static void find_needs(void) {
-    for (uint32_t i = 0; i < state_count; i++) {
-        states[i].need = NEVER;
+static void find_readers(void) {
+    for (uint32_t i = 0; i < state_count; i++)
         first_reader[i] = 0;
-    }
     for (uint32_t i = 0; i < state_count; i++) {
-        if (states[i].kind == STATE_SPLIT || states[i].kind == STATE_CALL)
+        if (states[i].kind == STATE_SPLIT || states[i].kind == STATE_CALL || states[i].kind == STATE_COUNT)
             add_reader(states[i].a, 2 * i);
         if (states[i].kind != STATE_RETURN)
             add_reader(states[i].b, 2 * i + 1);
     }
+}
+
+/* From RETURN on backwards, in the order of letters. */
+static void find_letters(void) {
+    static uint32_t more[MAX_STATES]; /* states of one more letter */
+    uint32_t count = 0, more_count = 0;
+    for (uint32_t i = 0; i < state_count; i++)
+        letters_left[i] = NEVER;
+    letters_left[RETURN_STATE] = 0;
+    todo[count++] = RETURN_STATE;
+    for (uint32_t letters = 0; count > 0; letters++, count = more_count, more_count = 0) {
+        while (count > 0)
+            for (uint32_t reader = first_reader[todo[--count]]; reader; reader = next_reader[reader - 1]) {
+                uint32_t index = (reader - 1) / 2;
+                if (letters_left[index] != NEVER || states[index].kind == STATE_CALL || states[index].kind == STATE_COUNT)
+                    continue;
+                if (states[index].kind == STATE_BYTE && !states[index].a)
+                    continue;
+                int is_tick = states[index].kind == STATE_TICK;
+                letters_left[index] = (uint16_t)(letters + (uint32_t)is_tick);
+                if (is_tick)
+                    more[more_count++] = index;
+                else
+                    todo[count++] = index;
+            }
+        for (uint32_t i = 0; i < more_count; i++)
+            todo[i] = more[i];
+    }
+}
+
+/* A state needs no less than what it is found from: so all of one need are final before those of the next are looked at,
+ * and the work grows with the states alone, however rules call each other. */
+static void find_needs(void) {
+    for (uint32_t i = 0; i < state_count; i++)
+        states[i].need = NEVER;
     states[RETURN_STATE].need = 0;
     for (uint32_t need = 0, highest = 0; need <= highest; need++) {
         uint32_t count = 0;
@@ -200,6 +261,9 @@ void find_classes(void) {
 }
 
 int states_finish(uint32_t start) {
+    find_readers();
+    if (count_count > 0)
+        find_letters();
     find_needs();
     find_classes();
     return states[start].need != NEVER;

@@ -12,14 +12,18 @@ enum { /* state.letters of BYTE states: see trie.h */
     LETTER_BEGIN = 3,   /* reads the first byte of such a letter that is not ASCII */
 };
 
-enum state_kind { STATE_BYTE, STATE_SPLIT, STATE_CALL, STATE_RETURN };
+enum state_kind {
+    STATE_BYTE, STATE_SPLIT, STATE_CALL, STATE_RETURN,
+    STATE_COUNT, /* calls a rule without calls, which may read so many letters */
+    STATE_TICK,  /* one of these has been read */
+};
 
 struct state {
     uint8_t kind;
-    uint8_t letters; /* BYTE: LETTER ... CALL, SPLIT: of a string that may follow, at most PLAIN_LETTERS - 1 */
+    uint8_t letters; /* BYTE: LETTER ... CALL, SPLIT: of a string that may follow, at most PLAIN_LETTERS - 1. COUNT: index of its count */
     uint16_t need;   /* open calls that its shortest way to RETURN takes; NEVER: there is none */
-    uint32_t a;      /* BYTE: index of a set. SPLIT: one way. CALL: first state of what is called */
-    uint32_t b;      /* BYTE, CALL: the state after it. SPLIT: the other way */
+    uint32_t a;      /* BYTE: index of a set. SPLIT: one way. CALL, COUNT: first state of what is called */
+    uint32_t b;      /* BYTE, CALL, COUNT, TICK: the state after it. SPLIT: the other way */
 };
 
 struct byte_set {
@@ -32,6 +36,8 @@ struct byte_set {
 
 extern struct state states[MAX_STATES];
 extern struct byte_set sets[MAX_SETS];
+extern uint16_t letters_left[MAX_STATES]; /* least number of TICKs from a state to RETURN; NEVER: there is no way without calls */
+extern uint32_t counts[MAX_COUNTS];       /* of COUNT states, by their `letters` */
 extern uint32_t state_count, set_count, class_count;
 extern uint8_t class_of[256];      /* bytes that no set tells apart share a class */
 extern uint8_t class_byte[256];    /* a byte of each class */
@@ -49,6 +55,10 @@ uint32_t byte_state(const struct byte_set *set, uint32_t next);
 uint32_t range_state(uint32_t low, uint32_t high, uint32_t next);
 uint32_t split_state(uint32_t a, uint32_t b);
 uint32_t call_state(uint32_t rule, uint32_t next);
+
+/* A call of a rule that reads at most `most` letters, each of which its TICKs tell; the rule has no calls itself. */
+uint32_t count_state(uint32_t rule, uint32_t most, uint32_t next);
+uint32_t tick_state(uint32_t next);
 
 /* A state whose two ways are set later: where a loop comes back to, or a rule begins. */
 uint32_t open_state(void);

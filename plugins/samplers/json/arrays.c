@@ -1,7 +1,7 @@
 #include "arrays.h"
 
 #include "constants.h"
-#include "product.h"
+#include "limits.h"
 #include "schema.h"
 #include "sealhost_guest.h"
 #include "states.h"

@@ -46,17 +46,18 @@
 
 static const struct {
     const char *name, *pattern;
+    uint32_t least;
 } formats[FORMATS] = {
-    {"date-time", DATE "T" TIME},
-    {"date", DATE},
-    {"time", TIME},
-    {"duration", DURATION},
-    {"email", EMAIL},
-    {"hostname", HOSTNAME},
-    {"ipv4", IPV4},
-    {"ipv6", IPV6},
-    {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
-    {"uri", URI},
+    {"date-time", DATE "T" TIME, 20},
+    {"date", DATE, 10},
+    {"time", TIME, 9},
+    {"duration", DURATION, 3},
+    {"email", EMAIL, 3},
+    {"hostname", HOSTNAME, 1},
+    {"ipv4", IPV4, 7},
+    {"ipv6", IPV6, 2},
+    {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}", 36},
+    {"uri", URI, 2},
 };
 
 uint32_t format_named(const struct json *json, uint32_t node) {
@@ -64,6 +65,10 @@ uint32_t format_named(const struct json *json, uint32_t node) {
         if (json_is(json, json->nodes[node].at, json->nodes[node].length, formats[i].name))
             return i + 1;
     return NO_FORMAT;
+}
+
+uint32_t format_least(uint32_t format) {
+    return formats[format - 1].least;
 }
 
 const char *format_pattern(uint32_t format) {

@@ -12,6 +12,9 @@
 /* The number of the format that a text names, from 1; NO_FORMAT: none that is asserted. */
 uint32_t format_named(const struct json *json, uint32_t node);
 
+/* The letters of its shortest text. */
+uint32_t format_least(uint32_t format);
+
 /* Its pattern (grammar_common, chapter 3), which matches whole texts. */
 const char *format_pattern(uint32_t format);
 

@@ -234,7 +234,7 @@ static int other_parts(const struct limits *limits, uint32_t matched, struct par
 /* The same where there are patterns: the names that none of the members has, told apart by the patterns that they match. */
 static uint32_t matched_states(const struct limits *limits, uint32_t next) {
     static struct parts parts;
-    together_begin(0, 0, ENDLESS);
+    together_begin(0, 0, 0);
     uint32_t end = together_end(), taken = DEAD_STATE;
     for (uint32_t i = 0; i < member_count && may_build(); i++)
         taken = split_state(spelled(limits->json->text + members[i].name, members[i].length, end), taken);

@@ -1,7 +1,7 @@
 #include "objects.h"
 
+#include "limits.h"
 #include "names.h"
-#include "product.h"
 #include "schema.h"
 #include "sealhost_guest.h"
 #include "states.h"

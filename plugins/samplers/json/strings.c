@@ -14,7 +14,7 @@ struct pattern {
 };
 
 static struct pattern patterns[2 * MAX_PARTS];
-static uint32_t pattern_count, format_rules[FORMATS + 1], least, most;
+static uint32_t pattern_count, format_rules[2][FORMATS + 1], least, most; /* rules: whose letters do not tick, and do */
 
 void strings_clear(void) {
     clear_bytes(format_rules, sizeof format_rules);
@@ -56,26 +56,27 @@ static int find_patterns(const struct limits *limits) {
     return smallest(limits, KEY_MAX_LENGTH, MAX_LENGTH, &most);
 }
 
-static uint32_t inner_states(const struct pattern *pattern, uint32_t next) {
-    return pattern_of(pattern->text, pattern->length, pattern->format ? REGEX_STRING : REGEX_SEARCH, next);
+static uint32_t inner_states(const struct pattern *pattern, int is_counted, uint32_t next) {
+    int form = (pattern->format ? REGEX_STRING : REGEX_SEARCH) | (is_counted ? REGEX_COUNTED : 0);
+    return pattern_of(pattern->text, pattern->length, form, next);
 }
 
 /* All between the quotes that fits one pattern; formats are long, so they are written once and called. */
-static uint32_t one_pattern(const struct pattern *pattern, uint32_t next) {
+static uint32_t one_pattern(const struct pattern *pattern, int is_counted, uint32_t next) {
     if (!pattern->format)
-        return inner_states(pattern, next);
-    uint32_t *rule = &format_rules[pattern->format];
+        return inner_states(pattern, is_counted, next);
+    uint32_t *rule = &format_rules[is_counted][pattern->format];
     if (!*rule)
-        *rule = inner_states(pattern, RETURN_STATE);
-    return call_state(*rule, next);
+        *rule = inner_states(pattern, is_counted, RETURN_STATE);
+    return is_counted ? *rule : call_state(*rule, next);
 }
 
-static uint32_t several_patterns(uint32_t next) {
+static uint32_t several_patterns(int is_counted, uint32_t next) {
     if (pattern_count > MAX_TOGETHER)
         return (uint32_t)refuse("pattern", "at most 10 patterns and formats for one text") + DEAD_STATE;
-    together_begin(1, least, most);
+    together_begin(1, least, is_counted);
     for (uint32_t i = 0; i < pattern_count && !is_refused; i++)
-        together_add(inner_states(&patterns[i], together_end()));
+        together_add(inner_states(&patterns[i], 0, together_end()));
     if (is_refused || !together_meet())
         return DEAD_STATE;
     answers[together_all()] = next;
@@ -83,13 +84,16 @@ static uint32_t several_patterns(uint32_t next) {
 }
 
 uint32_t text_states(const struct limits *limits, uint32_t next) {
-    uint32_t end = range_state('"', '"', next), inner;
+    uint32_t end = range_state('"', '"', next);
     if (!find_patterns(limits) || least > most)
         return DEAD_STATE;
-    int is_free = least == 0 && most == ENDLESS;
+    int is_counted = most != ENDLESS, is_one = pattern_count == 1 && least <= (patterns[0].format ? format_least(patterns[0].format) : 0);
     if (pattern_count == 0)
-        return is_free ? string_states(next) : sized_string(least, most, next);
-    inner = pattern_count == 1 && is_free ? one_pattern(&patterns[0], end) : several_patterns(end);
+        return least == 0 && !is_counted ? string_states(next) : sized_string(least, most, next);
+    uint32_t after = is_counted ? RETURN_STATE : end; /* what is counted is a rule of its own */
+    uint32_t inner = is_one ? one_pattern(&patterns[0], is_counted, after) : several_patterns(is_counted, after);
+    if (is_counted && inner != DEAD_STATE)
+        inner = count_state(inner, most, end);
     return inner == DEAD_STATE ? inner : range_state('"', '"', inner);
 }
 

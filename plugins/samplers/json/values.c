@@ -1,8 +1,8 @@
 #include "values.h"
 
 #include "characters.h"
+#include "limits.h"
 #include "numbers.h"
-#include "product.h"
 #include "regex.h"
 #include "sealhost_guest.h"
 #include "states.h"

@@ -11,7 +11,7 @@ void values_clear(void);
 /* Each gives the first state of something that `next` follows. */
 uint32_t string_states(uint32_t next);                              /* any string */
 uint32_t string_tail(uint32_t next);                                /* the rest of one, with its closing quote */
-uint32_t sized_string(uint32_t least, uint32_t most, uint32_t next); /* most ENDLESS (product.h): without bound */
+uint32_t sized_string(uint32_t least, uint32_t most, uint32_t next); /* most ENDLESS (limits.h): without bound */
 uint32_t any_whole(uint32_t next);
 uint32_t any_number(uint32_t next);
 uint32_t literal(const struct json *json, uint32_t node, uint32_t next); /* as compact JSON */
