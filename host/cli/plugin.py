@@ -60,12 +60,13 @@ def new(name: str, /, *, role: Role = "sampler", lang: Lang = "c", out: Path | N
         out: The folder to make. [default: the name]
         json: Print one JSON object.
     """
-    from .plugin_new import new_plugin  # noqa: PLC0415 — verbs load what they need
+    from .plugin_new import new_plugin, sdk  # noqa: PLC0415 — verbs load what they need
 
     with answering(as_json=json):
         folder = out if out is not None else Path(name)
         made = new_plugin(folder, name, role, lang)
-        facts = {"folder": str(folder), "role": role, "lang": lang, "files": [path.name for path in made]}
+        files = [path.name for path in made]
+        facts = {"folder": str(folder), "role": role, "lang": lang, "files": files, "sdk": str(sdk() / lang)}
         print_facts(facts, as_json=json)
         if not json:
             say(f"next: sealhost plugin build {folder} && sealhost plugin test {folder}")
@@ -274,7 +275,8 @@ def _tried(folder: Path, *, seed: int, rounds: int, config: Config, model: Path 
         if plugin.role == "sampler":
             loads = Loads(sandbox, plugin, _vocabulary(model))
             return list(sampler_trials(loads, folder, seed=seed, rows=rounds, config=config))
-        return list(tokenizer_trials(sandbox, plugin, folder, _vocabulary(model), seed=seed, texts=rounds))
+        words, of_model = _vocabulary(model), model is not None
+        return list(tokenizer_trials(sandbox, plugin, folder, words, of_model=of_model, seed=seed, texts=rounds))
 
 
 def _require_range(option: str, value: int, least: int = 1) -> None:

@@ -75,13 +75,14 @@ class SamplerCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class TokenizerCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A text and its ids."""
+    """A text and its ids: those of the kit's vocabulary, or those of the model that `--model` names."""
 
     name: str
     text: str
     expect: list[int]
     add_special: bool = False
     parse_special: bool = False
+    model: bool = False
 
 
 Case = TypeVar("Case", SamplerCase, TokenizerCase)

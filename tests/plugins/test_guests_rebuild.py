@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import shutil
@@ -9,10 +10,8 @@ import subprocess
 import sys
 import tomllib
 
-import numpy as np
 import pytest
 import wasmtime
-from plugin_harness import Parameters, SamplerGuest
 
 import sealhost.plugins
 from sealhost.plugins import reference_plugin, reference_plugins
@@ -91,15 +90,21 @@ def test_the_helpers_import_nothing_of_the_host():
     assert imports <= sys.stdlib_module_names
 
 
-def test_the_readmes_first_sampler_compiles_and_draws(guest_engine, tmp_path):
+def test_the_readmes_first_sampler_compiles_and_passes_the_kits_trials(tmp_path, capsys):
+    from sealhost.host.cli.main import run
+
     readme = (sealhost.plugins.PLUGINS / "README.md").read_text().split("## Without the kit")[1]
-    source = readme.split("```c\n")[1].split("```")[0]
-    command = readme.split("```sh\n")[1].split("```")[0].replace("\\\n", " ")
+    source, command, declaration = (
+        readme.split(f"```{language}\n")[1].split("```")[0] for language in ("c", "sh", "toml")
+    )
     (tmp_path / "first.c").write_text(source)
-    words = command.replace("SDK", str(sealhost.plugins.PLUGINS / "sdk/c")).split()
+    (tmp_path / "plugin.toml").write_text(declaration)
+    words = command.replace("\\\n", " ").replace("SDK", str(sealhost.plugins.PLUGINS / "sdk/c")).split()
     caches = {"ZIG_GLOBAL_CACHE_DIR": str(tmp_path / "cache"), "ZIG_LOCAL_CACHE_DIR": str(tmp_path / "cache")}
     subprocess.run([sys.executable, *words[1:]], check=True, cwd=tmp_path, env={**os.environ, **caches})
-    sampler = SamplerGuest(guest_engine, wasmtime.Module(guest_engine, (tmp_path / "plugin.wasm").read_bytes()))
-    logits = np.array([1, 9, np.nan, 5], np.float32)
-    assert sampler.draw(logits, Parameters(prompt=(0,))) == 1
-    assert sampler.draw(logits, Parameters(prompt=(0,), generated=(1,))) == 3
+    rows = [
+        {"name": "the likeliest", "logits": [1, 9, "nan", 5], "prompt": [0], "expect": 1},
+        {"name": "not twice in a row", "logits": [1, 9, "nan", 5], "prompt": [0], "generated": [1], "expect": 3},
+    ]
+    (tmp_path / "golden.json").write_text(json.dumps(rows))
+    assert run(["plugin", "test", str(tmp_path), "--rounds", "30"]) == 0, capsys.readouterr()

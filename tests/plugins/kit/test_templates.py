@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tomllib
 from pathlib import Path
@@ -159,11 +160,20 @@ def test_the_reference_plugins_pass_the_kits_trials(role, name, skipped, kit_say
 
 
 @pytest.mark.model
-def test_a_tokenizer_is_tried_with_a_models_own_vocabulary(kit_plugin, kit_says, smollm2_gguf, tmp_path):
+def test_a_tokenizer_is_tried_with_a_models_own_vocabulary_and_the_golden_cases_of_it(
+    kit_plugin, kit_says, smollm2_gguf, tmp_path
+):
     folder = tmp_path / "copy"
-    folder.mkdir()
-    for name in ("plugin.toml", "plugin.wasm"):  # its golden ids are those of the small vocabulary
-        (folder / name).write_bytes((kit_plugin("zig", "tokenizer") / name).read_bytes())
+    shutil.copytree(kit_plugin("zig", "tokenizer"), folder)
+    cases = json.loads((folder / "golden.json").read_text())
+    both = [*cases, {"name": "a model's", "text": "\n", "expect": [198], "model": True}]
+    (folder / "golden.json").write_text(json.dumps(both))
     assert kit_says("check", folder, "--model", smollm2_gguf)["admitted"]
-    said = kit_says("test", folder, "--model", smollm2_gguf, "--rounds", 40)
-    assert {trial["name"] for trial in said["trials"] if trial["verdict"] != "ok"} == {"golden"}
+    said = kit_says("test", folder, "--model", smollm2_gguf, "--rounds", 40)["trials"]
+    assert [trial["name"] for trial in said if trial["verdict"] != "ok"] == ["golden"]
+    assert [trial["name"] for trial in said if trial["name"].startswith("golden:")] == ["golden: a model's"]
+    said = kit_says("test", folder, "--rounds", 40)["trials"]
+    assert {trial["name"] for trial in said if trial["name"].startswith("golden:")} == {
+        f"golden: {case['name']}" for case in cases
+    }
+    assert "1 with ids of a model's" in str(said)
