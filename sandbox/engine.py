@@ -148,6 +148,7 @@ class Engine:
         self.clock = clock
         self.meter = meter
         self.settings = {**SETTINGS, "max_wasm_stack": allowed.stack_bytes}
+        self.stack_bytes = allowed.stack_bytes
         self.counts_fuel = meter is not None or allowed.fuel_per_ms > 0
         if self.counts_fuel:
             self.settings["consume_fuel"] = True

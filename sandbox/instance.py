@@ -109,11 +109,12 @@ class Instance:
         GuestError: When it cannot start.
     """
 
-    __slots__ = ("_dead", "_functions", "_instance", "_lock", "_program", "_store", "memory", "spent")
+    __slots__ = ("_dead", "_engine", "_functions", "_instance", "_lock", "_program", "_store", "memory", "spent")
 
     def __init__(self, program: Program) -> None:
         program.engine.require_ticker()
         self._program = program
+        self._engine = program.engine
         self._lock = threading.Lock()
         self._dead: str | None = None
         self.spent = 0
@@ -163,15 +164,15 @@ class Instance:
             raise SandboxError(f"plugin {self._program.plugin}", problem, "give each thread its own session")
         try:
             self.spent = 0
-            engine = self._program.engine
+            engine = self._engine
             if self._dead is not None:
                 raise SandboxError(
                     f"plugin {self._program.plugin}", f"expected a live instance, got {self._dead}", "start a new one"
                 )
             if not engine.ticker.alive:
                 engine.require_ticker()
-            if getattr(roomy, "bytes", 0) < engine.allowed.stack_bytes:
-                require_stack(engine.allowed.stack_bytes)
+            if getattr(roomy, "bytes", 0) < engine.stack_bytes:
+                require_stack(engine.stack_bytes)
             function = self._functions.get(name) or self._bind(name)
             return self._counted(name, function, arguments) if engine.counts_fuel else function(*arguments)
         except wasmtime.Trap as trap:

@@ -245,7 +245,9 @@ class SamplerSession:
             self._closing = []
         size = len(slots) * _RESULT
         results[:size] = bytes(size)  # clause 8.1: no answer of an earlier step
-        self._call("step", at // _ROW)
+        status = self._ticket.call(self._instance, "step", at // _ROW)
+        if status != _OK or self._may_log:
+            self._look_at("step", status)
         vocab_size = self._guest.vocab_size
         answers: list[Answer] = []
         at = 0
@@ -274,7 +276,10 @@ class SamplerSession:
             raise self._invalid(str(error)) from None
 
     def _call(self, function: str, *arguments: int) -> None:
-        status = self._ticket.call(self._instance, function, *arguments)
+        self._look_at(function, self._ticket.call(self._instance, function, *arguments))
+
+    def _look_at(self, function: str, status: int) -> None:
+        """What a call that came back has to say, in its log and by its status."""
         if self._may_log:
             self._log_news()
         if status == _OK:

@@ -172,6 +172,10 @@ class GuestCalls:
 
 
 def _workers_for(calls: list[GuestCall]) -> int:
-    """As many as the calls are worth, by what their guests took last; one that has not drawn is worth a worker."""
-    work = sum(WORTH_A_WORKER_SECONDS if call.guest.seconds is None else call.guest.seconds for call in calls)
+    """As many as the calls are worth, by what their guests took last.
+
+    One that has not drawn is worth nothing yet: opening a sandbox is short, and hardly any of it goes on without the
+    interpreter; a first draw that is long will be noticed.
+    """
+    work = sum(call.guest.seconds or 0.0 for call in calls)
     return min(max(round(work / WORTH_A_WORKER_SECONDS), 1), len(calls))
