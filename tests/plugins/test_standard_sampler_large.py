@@ -124,6 +124,22 @@ def test_configured_draws_from_large_rows_are_those_of_the_reference(sampler):
     assert compare_configured(sampler, np.random.default_rng(81), QUICK) > QUICK * 0.4
 
 
+def test_what_typical_keeps_is_right_beside_every_border_of_the_spectrum(sampler):
+    # so far from 0 logits have few bits left, the spectrum's error is large, and shares lie just beside its bins' sums
+    logits = (np.random.default_rng(0).normal(0, 3, 9_001) - 3e4).astype(np.float32)
+    depth = (logits.max() - logits).astype(np.float64)
+    weights = np.exp(-depth)
+    distance = np.abs(depth - (weights * depth).sum() / weights.sum())
+    order = np.lexsort((np.arange(len(depth)), distance))
+    shares = np.cumsum(weights[order]) / weights.sum()
+    for place in range(200, 1500, 3):
+        share = round(float(shares[place]) * (1 + 3e-5 * (-1) ** place), 9)
+        kept = order[: int(np.searchsorted(shares, share)) + 1]
+        last = kept[np.lexsort((kept, -logits[kept]))[-1]]
+        asked = Parameters(config=written({"typical_p": share}), random=2**64 - 1)
+        assert sampler.draw(logits, asked) == last, share
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("compare", [compare_plain, compare_configured])
 def test_many_draws_from_large_rows_are_those_of_the_reference(sampler, compare):

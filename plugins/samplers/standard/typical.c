@@ -199,8 +199,8 @@ int typical_window(
     uint32_t last = first_reaching(&walk, count, core, target * (1 - slack));
     if (last == count || last != first_reaching(&walk, count, core, target * (1 + slack)))
         return 0;
-    if (core > 0 && -nearest[last].logit < reach + 2 * blur)
-        return 0;
+    if (core > 0 && (core >= target * (1 - slack) || -nearest[last].logit < reach + 2 * blur))
+        return 0; /* it may be one of those that are not listed */
     double above = first_up ? entropy - (walk.width * first_up - walk.above) : FAR;
     double below = last_down < end ? walk.width * (last_down + 1) - walk.above - entropy : FAR;
     double radius = radius_at(last, count, above < below ? above : below, blur);
