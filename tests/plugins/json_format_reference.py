@@ -55,14 +55,18 @@ def _list(part: Language, mark: str, most: int) -> Language:
     return cat(part, repeat(cat(text(mark), part), 0, most - 1))
 
 
+def _domain() -> Language:
+    return _list(_label(63), ".", 127)
+
+
 def _hostname() -> Language:
-    return alt(_list(_label(63), ".", 3), _list(_label(31), ".", 7), _list(_label(15), ".", 15))
+    return both(_domain(), repeat(pattern("."), 0, 253))
 
 
 def _email() -> Language:
     atext = pattern("[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]")
     local = alt(*(_list(repeat(atext, 1, most), ".", parts) for most, parts in ((64, 1), (31, 2), (15, 4))))
-    return cat(local, text("@"), _hostname())
+    return both(cat(local, text("@"), _domain()), repeat(pattern("."), 0, 254))
 
 
 def _ipv4() -> Language:

@@ -66,6 +66,24 @@ def test_masks_equal_a_brute_force_acceptor_over_the_whole_vocabulary(number, js
         compare(json_guest, ALL[number], (number, walk), 14)
 
 
+COUNTED = [
+    ({"items": {"pattern": "^(a|é|[0-9]b)*$", "maxLength": 24}}, '["' + "aé1b" * 6 + '","' + "aa" * 9),
+    ({"items": {"pattern": "a", "maxLength": 40}}, '["' + "abé" * 13 + 'a","' + "b" * 39 + 'a"'),
+    ({"properties": {"x": {"format": "email", "maxLength": 30}}}, '{"x":"' + "a" * 20 + "@b.example"),
+    ({"anyOf": [{"pattern": "^[ab]*$", "maxLength": 20}, {"pattern": "^[a-c]*$", "maxLength": 25}, {"pattern": "^(aa)*$"}]}, '"' + "a" * 26),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "text"), COUNTED, ids=range(len(COUNTED)))
+def test_letters_are_counted_to_the_last_one(schema, text, json_guest):
+    read, config, generated = Read(Texts(schema).of(schema)), {"schema": dumps(schema)}, []
+    for byte in [*text.encode(), None]:
+        assert json_guest.allowed(config, generated, new=not generated) == expected(read), bytes(generated)
+        if byte is not None:
+            generated.append(byte)
+            read = read.take(bytes([byte]))
+
+
 def test_masks_of_random_schemas_equal_the_acceptor(json_guest):
     for seed in range(40):
         compare(json_guest, random_schema(random.Random(seed)), seed, 8)

@@ -19,7 +19,7 @@ static int32_t compile(uint32_t *start);
 static uint32_t here;   /* the position after the ids of the history that were read */
 static uint32_t read;   /* generated ids that were read; begins anew with each request */
 static int began, ended;
-static uint32_t masks[CACHED_MASKS][MASK_WORDS], mask_owner[CACHED_MASKS], next_mask;
+static uint32_t masks[CACHED_MASKS][MASK_WORDS], mask_owner[CACHED_MASKS], mask_depth[CACHED_MASKS], next_mask;
 
 SEALHOST_EXPORT(init) int32_t init(void) {
     const char *problem = trie_build(tokens.bytes, &tokens.table);
@@ -88,10 +88,23 @@ static int32_t catch_up(void) {
     return SEALHOST_OK;
 }
 
+/* The mask of a position from which this one differs only by the letters that are left, which are more than any token
+ * looked at; CACHED_MASKS: none. One letter more than those that could follow was looked at, too. */
+static uint32_t mask_alike(uint32_t position) {
+    for (uint32_t i = 0; positions[position].spare && i < CACHED_MASKS; i++)
+        if (mask_owner[i] && positions[mask_owner[i]].spare > mask_depth[i] + 1 && positions[position].spare > mask_depth[i] + 1 &&
+            same_but_spare(mask_owner[i], position))
+            return i;
+    return CACHED_MASKS;
+}
+
 /* The mask of a position, without the end. 0: a bound was met. */
 static const uint32_t *mask_of(uint32_t position) {
     if (positions[position].mask)
         return masks[positions[position].mask - 1];
+    uint32_t alike = mask_alike(position);
+    if (alike < CACHED_MASKS)
+        return masks[alike];
     uint32_t number = next_mask++ % CACHED_MASKS;
     if (mask_owner[number])
         positions[mask_owner[number]].mask = 0;
@@ -102,6 +115,7 @@ static const uint32_t *mask_of(uint32_t position) {
     if (!trie_walk(room ? other_tokens : all_tokens, position, mask))
         return 0;
     mask_owner[number] = position;
+    mask_depth[number] = walked_depth;
     positions[position].mask = (uint16_t)(number + 1);
     return mask;
 }

@@ -178,6 +178,33 @@ static uint32_t room_of_found(void) {
     return room;
 }
 
+/* Of the one counted call that is open: what may follow is the same for any number, as long as no more than it are read. */
+static uint32_t spare_of_found(void) {
+    uint32_t stack = 0;
+    for (uint32_t i = 0; i < found_count; i++) {
+        if (stacks[found[i].stack].left == UNCOUNTED)
+            continue;
+        if (stack && found[i].stack != stack)
+            return 0;
+        stack = found[i].stack;
+    }
+    return stack == 0 || stacks[stack].left < letters_most ? 0 : stacks[stack].left - letters_most;
+}
+
+int same_but_spare(uint32_t a, uint32_t b) {
+    const struct path *one = &paths[positions[a].first], *other = &paths[positions[b].first];
+    if (positions[a].count != positions[b].count || positions[a].room != positions[b].room)
+        return 0;
+    for (uint32_t i = 0; i < positions[a].count; i++) {
+        const struct stack_node *left = &stacks[one[i].stack], *right = &stacks[other[i].stack];
+        if (one[i].state != other[i].state)
+            return 0;
+        if (left != right && (left->left == UNCOUNTED || right->left == UNCOUNTED || left->back != right->back || left->below != right->below))
+            return 0;
+    }
+    return 1;
+}
+
 static uint32_t position_of_found(void) {
     if (position_problem || (found_count == 0 && !found_accepts))
         return NOWHERE;
@@ -199,6 +226,7 @@ static uint32_t position_of_found(void) {
     for (uint32_t i = 0; i < found_count; i++)
         paths[path_count++] = found[i];
     made->room = (uint8_t)room_of_found();
+    made->spare = spare_of_found();
     clear_bytes(&transitions[position_count * class_count], class_count * sizeof *transitions);
     position_chain[position_count] = *bucket;
     return *bucket = position_count++;

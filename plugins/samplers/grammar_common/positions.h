@@ -14,6 +14,7 @@ struct position {
     uint8_t accepts;       /* the text may end here */
     uint8_t room;          /* plain tokens of at most so many letters may all follow, and no others */
     uint16_t mask;         /* 1 + number of its cached mask, 0: none */
+    uint32_t spare;        /* letters that are left of the one counted call that is open, beyond what any way to an end needs; 0: there is none */
 };
 
 extern struct position positions[MAX_POSITIONS];
@@ -29,6 +30,9 @@ uint32_t positions_begin(uint32_t start);
 uint32_t positions_renew(uint32_t position);
 
 uint32_t find_next(uint32_t position, uint32_t class);
+
+/* Whether two positions differ in nothing but how many letters are left. */
+int same_but_spare(uint32_t a, uint32_t b);
 
 /* Whether a set has a byte of plain tokens (trie.h). */
 int reads_plain(const struct byte_set *set);

@@ -1,5 +1,6 @@
-/* The subset construction over all automata at once, which one more automaton joins that reads any text: so a set knows where
- * letters end, and no text gets lost. A place is such a set and how many letters were read. */
+/* The subset construction over all automata at once. A set knows where letters end: where all have to take a text, by their
+ * TICKs; otherwise by one more automaton that reads any text, so that none gets lost. A place is such a set and how many letters
+ * were read. */
 #include "product.h"
 
 #include "characters.h"
@@ -99,6 +100,10 @@ static void follow(void) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < seen_count && may_step(); i++) {
         const struct state *state = &states[seen[i]];
+        if (state->kind == STATE_TICK) {
+            is_whole = 1;
+            see(state->b);
+        }
         if (state->kind != STATE_SPLIT)
             continue;
         see(state->a);
@@ -212,10 +217,11 @@ static int can_end(const struct place *place) {
 
 int together_meet(void) {
     static const struct characters every = {.count = 1, .ranges = {{0, LAST_CHARACTER}}};
-    ends[automata] = open_state();
     uint32_t loop = open_state();
     starts[automata] = loop;
-    close_state(loop, character_states(&every, 1, loop), ends[automata]);
+    ends[automata] = open_state();
+    if (!needs_all)
+        close_state(loop, character_states(&every, 1, loop), ends[automata]);
     if (build_problem)
         return 0;
     find_classes();
@@ -230,6 +236,7 @@ int together_meet(void) {
     for (uint32_t n = 0; n <= automata; n++)
         see(starts[n]);
     follow();
+    is_whole = 1;
     place_of(set_of_seen(), 0);
     for (uint32_t i = 1; i < union_count && may_build(); i++)
         find_ways(i);

@@ -1,7 +1,7 @@
 /* Several automata that read one text together: what all of them take, or which of them do. They have no calls.
  *
  *     together_begin(1, 20, 0);                                 // such that all take, of at least 20 letters
- *     together_add(regex_states(..., together_end()));          // as often as wanted
+ *     together_add(regex_states(..., together_end()));          // REGEX_COUNTED; as often as wanted
  *     if (together_meet())
  *         answers[together_all()] = range_state('"', '"', next); // the others are DEAD_STATE
  *     uint32_t start = together_states();
@@ -18,8 +18,8 @@
 extern uint8_t has_answer[1u << MAX_TOGETHER];
 extern uint32_t answers[1u << MAX_TOGETHER];
 
-/* `all`: only texts that every one takes matter. A text has `least` letters or more, each spelled as a pattern in a JSON
- * string spells it (characters.h); with `ticks`, each ticks (states.h). */
+/* `all`: only texts that every one takes matter, and the letters of each tick (states.h). A text has `least` letters or more,
+ * each spelled as a pattern in a JSON string spells it (characters.h); with `ticks`, each ticks in what is made. */
 void together_begin(int all, uint32_t least, int ticks);
 
 /* What has to follow the next automaton; then its first state. At most MAX_TOGETHER. */

@@ -9,7 +9,7 @@
 struct state states[MAX_STATES];
 struct byte_set sets[MAX_SETS];
 uint16_t letters_left[MAX_STATES];
-uint32_t counts[MAX_COUNTS];
+uint32_t letters_most, counts[MAX_COUNTS];
 uint32_t state_count, set_count, class_count;
 uint8_t class_of[256], class_byte[256];
 const char *build_problem;
@@ -212,6 +212,7 @@ static void find_letters(void) {
             }
         for (uint32_t i = 0; i < more_count; i++)
             todo[i] = more[i];
+        letters_most = letters;
     }
 }
 

@@ -37,6 +37,7 @@ struct byte_set {
 extern struct state states[MAX_STATES];
 extern struct byte_set sets[MAX_SETS];
 extern uint16_t letters_left[MAX_STATES]; /* least number of TICKs from a state to RETURN; NEVER: there is no way without calls */
+extern uint32_t letters_most;             /* the largest of these */
 extern uint32_t counts[MAX_COUNTS];       /* of COUNT states, by their `letters` */
 extern uint32_t state_count, set_count, class_count;
 extern uint8_t class_of[256];      /* bytes that no set tells apart share a class */

@@ -15,6 +15,7 @@ static uint32_t next_alike[MAX_IDS]; /* another id with the same text */
 static uint32_t order[2][MAX_IDS];
 
 struct trie all_tokens, other_tokens;
+uint32_t walked_depth;
 uint32_t plain_tokens[PLAIN_LETTERS + 1][MASK_WORDS];
 
 static const uint8_t *texts;
@@ -144,8 +145,8 @@ const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_t
     return 0;
 }
 
-int trie_walk(struct trie trie, uint32_t position, uint32_t *mask) {
-    uint32_t reached[MAX_TOKEN_BYTES + 1];
+static inline int walk(struct trie trie, uint32_t position, uint32_t *mask, int measures) {
+    uint32_t reached[MAX_TOKEN_BYTES + 1], deepest = 0;
     reached[0] = position;
     for (uint32_t at = trie.first; at < trie.end;) {
         const struct node *node = &nodes[at];
@@ -155,9 +156,16 @@ int trie_walk(struct trie trie, uint32_t position, uint32_t *mask) {
             continue;
         }
         reached[node->depth + 1] = next;
+        if (measures && node->depth >= deepest)
+            deepest = node->depth + 1u;
         for (uint32_t id = node->token; id != NO_TOKEN; id = next_alike[id])
             mask[id / 32] |= 1u << (id % 32);
         at++;
     }
+    walked_depth = deepest;
     return !position_problem;
+}
+
+int trie_walk(struct trie trie, uint32_t position, uint32_t *mask) {
+    return positions[position].spare ? walk(trie, position, mask, 1) : walk(trie, position, mask, 0);
 }

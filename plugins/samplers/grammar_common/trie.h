@@ -27,6 +27,8 @@ extern uint32_t plain_tokens[PLAIN_LETTERS + 1][MASK_WORDS]; /* by the most lett
 /* Returns 0, or what there was too much of. */
 const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_table *table);
 
+extern uint32_t walked_depth; /* the longest beginning of a token that could follow, in the last walk from a position with `spare` */
+
 /* Sets the bits of the tokens that can follow a position; tokens that others would spell alike are all allowed.
  * Returns 0 when a bound of positions.h was met. */
 int trie_walk(struct trie trie, uint32_t position, uint32_t *mask);

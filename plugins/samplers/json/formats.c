@@ -1,5 +1,7 @@
 #include "formats.h"
 
+#include "limits.h"
+
 /* RFC 3339. The leap years are those divisible by 4, but for hundreds that 4 does not divide. No leap seconds: which there
  * were is nothing that a pattern knows. */
 #define LEAP "(\\d\\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
@@ -12,17 +14,17 @@
 #define DURATION_TIME "T(" N "H(" N "M(" N "S)?)?|" N "M(" N "S)?|" N "S)"
 #define DURATION "P(" N "W|(" N "Y(" N "M(" N "D)?)?|" N "M(" N "D)?|" N "D)(" DURATION_TIME ")?|" DURATION_TIME ")"
 
-/* RFC 1123 and 5890: labels of letters, digits and inner hyphens, no two of these at the third place; at most 253 characters,
- * so more labels are shorter ones. */
+/* RFC 1123 and 5890: labels of letters, digits and inner hyphens, no two of these at the third place. */
 #define L "[a-zA-Z0-9]"
 #define M "[a-zA-Z0-9-]"
-#define LABEL(inner) L "(" M "{0,2}" L "|" M "(" L M "|-" L ")" M "{0," inner "}" L ")?"
-#define LABELS(more, inner) LABEL(inner) "(\\." LABEL(inner) "){0," more "}"
-#define HOSTNAME "(" LABELS("2", "58") "|" LABELS("6", "26") "|" LABELS("14", "10") ")"
+#define LABEL L "(" M "{0,2}" L "|" M "(" L M "|-" L ")" M "{0,58}" L ")?"
+#define HOSTNAME LABEL "(\\." LABEL ")*"
+#define MOST_HOSTNAME 253u
 
 /* RFC 5321: a Dot-string of at most 64 characters, of which more parts are shorter ones, at a domain. */
 #define A "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]"
 #define EMAIL "(" A "{1,64}|" A "{1,31}\\." A "{1,31}|" A "{1,15}(\\." A "{1,15}){0,3})@" HOSTNAME
+#define MOST_EMAIL 254u /* a path of 256 without its brackets */
 
 /* RFC 2673, RFC 4291. */
 #define BYTE "(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
@@ -46,18 +48,18 @@
 
 static const struct {
     const char *name, *pattern;
-    uint32_t least;
+    uint32_t least, most; /* letters */
 } formats[FORMATS] = {
-    {"date-time", DATE "T" TIME, 20},
-    {"date", DATE, 10},
-    {"time", TIME, 9},
-    {"duration", DURATION, 3},
-    {"email", EMAIL, 3},
-    {"hostname", HOSTNAME, 1},
-    {"ipv4", IPV4, 7},
-    {"ipv6", IPV6, 2},
-    {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}", 36},
-    {"uri", URI, 2},
+    {"date-time", DATE "T" TIME, 20, ENDLESS},
+    {"date", DATE, 10, ENDLESS},
+    {"time", TIME, 9, ENDLESS},
+    {"duration", DURATION, 3, ENDLESS},
+    {"email", EMAIL, 3, MOST_EMAIL},
+    {"hostname", HOSTNAME, 1, MOST_HOSTNAME},
+    {"ipv4", IPV4, 7, ENDLESS},
+    {"ipv6", IPV6, 2, ENDLESS},
+    {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}", 36, ENDLESS},
+    {"uri", URI, 2, ENDLESS},
 };
 
 uint32_t format_named(const struct json *json, uint32_t node) {
@@ -69,6 +71,10 @@ uint32_t format_named(const struct json *json, uint32_t node) {
 
 uint32_t format_least(uint32_t format) {
     return formats[format - 1].least;
+}
+
+uint32_t format_most(uint32_t format) {
+    return formats[format - 1].most;
 }
 
 const char *format_pattern(uint32_t format) {

@@ -15,7 +15,8 @@ uint32_t format_named(const struct json *json, uint32_t node);
 /* The letters of its shortest text. */
 uint32_t format_least(uint32_t format);
 
-/* Its pattern (grammar_common, chapter 3), which matches whole texts. */
+/* Its pattern (grammar_common, chapter 3), which matches whole texts, of at most so many letters (ENDLESS: as many as they like). */
+uint32_t format_most(uint32_t format);
 const char *format_pattern(uint32_t format);
 
 #endif

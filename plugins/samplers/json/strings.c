@@ -49,6 +49,7 @@ static int find_patterns(const struct limits *limits) {
             while (text[length])
                 length++;
             add_pattern((struct pattern){(const uint8_t *)text, length, format});
+            most = format_most(format) < most ? format_most(format) : most;
         }
     }
     if (!largest(limits, KEY_MIN_LENGTH, MAX_LENGTH, &least))
@@ -76,7 +77,7 @@ static uint32_t several_patterns(int is_counted, uint32_t next) {
         return (uint32_t)refuse("pattern", "at most 10 patterns and formats for one text") + DEAD_STATE;
     together_begin(1, least, is_counted);
     for (uint32_t i = 0; i < pattern_count && !is_refused; i++)
-        together_add(inner_states(&patterns[i], 0, together_end()));
+        together_add(inner_states(&patterns[i], 1, together_end()));
     if (is_refused || !together_meet())
         return DEAD_STATE;
     answers[together_all()] = next;
