@@ -144,11 +144,29 @@ class Texts:
             ]
             return self.later(*(first[at] for first in listed if at < len(first)), *rest)
 
+        if any(one.get("uniqueItems") for one in limits) and (most is None or most > 1):
+            return self._different([one["items"] for one in limits if "items" in one], least, most)
         settled = max(longest, least, 1)
         state = alt(cat(repeat(cat(COMMA, item(settled)), 0), text("]"))) if most is None else text("]")
         for at in reversed(range(settled if most is None else most)):
             state = alt(cat(COMMA if at else EMPTY, item(at), state), text("]") if at >= least else NEVER)
         return cat(text("["), state if most is None or least <= most else NEVER)
+
+    def _different(self, schemas: list[Any], least: int, most: int | None) -> Language:
+        """Arrays of constants, each at most once."""
+        parts = self._apart([("schema", one) for one in schemas]) or []
+        first, *lists = [what for kind, what in parts if kind == "enum"] or [[]]
+        values = [one for one in first if self._fits(one, [what for kind, what in parts if kind == "own"], lists)]
+
+        @functools.cache
+        def rest(left: frozenset[int], count: int) -> Language:
+            end = text("]") if count >= least and (most is None or count <= most) else NEVER
+            comma = COMMA if count else EMPTY
+            if most is not None and count >= most:
+                return end
+            return alt(end, *(cat(comma, text(dumps(values[one])), rest(left - {one}, count + 1)) for one in left))
+
+        return cat(text("["), rest(frozenset(range(len(values))), 0))
 
     def _object(self, limits: list[dict[str, Any]]) -> Language:
         listed = [name for one in limits for name in one.get("properties", {})]

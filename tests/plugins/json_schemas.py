@@ -65,7 +65,9 @@ WIDER: list[Any] = [
     {"format": "date", "pattern": "^20"}, {"format": "hostname", "maxLength": 6}, {"format": "ipv4", "minLength": 14}, {"format": "duration", "allOf": [{"pattern": "T"}, {"maxLength": 5}]},
     {"minProperties": 1}, {"maxProperties": 2}, {"properties": {"a": {"const": 1}, "b": {"const": 2}, "ab": {"const": 3}}, "minProperties": 2}, {"properties": {"a": {"const": 1}, "b": {"const": 2}, "ab": {"const": 3}}, "maxProperties": 1, "required": ["b"]},
     {"properties": {"a": {"const": 1}, "b": {"const": 2}}, "minProperties": 2, "maxProperties": 3, "additionalProperties": {"const": 0}}, {"patternProperties": {"^a": {"const": 1}}, "minProperties": 1, "maxProperties": 1},
-    {"maxProperties": 0}, {"minProperties": 2, "required": ["a"]}, {"uniqueItems": True, "maxItems": 1}, {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#"}], "minLength": 1, "$defs": {"a": {"maxLength": 1}}},
+    {"maxProperties": 0}, {"minProperties": 2, "required": ["a"]}, {"uniqueItems": True, "maxItems": 1}, {"items": {"enum": ["a", "ab", 1, [1]]}, "uniqueItems": True},
+    {"items": {"$ref": "#/$defs/a"}, "uniqueItems": True, "minItems": 2, "maxItems": 3, "$defs": {"a": {"enum": [1, 12, "é", {"a": 1}, None], "minimum": 2}}},
+    {"allOf": [{"items": {"enum": [1, 2, 12]}}, {"items": {"type": "integer", "maximum": 10}, "uniqueItems": True}]}, {"items": False, "uniqueItems": True}, {"items": {"enum": [1, 2]}, "uniqueItems": True, "minItems": 2}, {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#"}], "minLength": 1, "$defs": {"a": {"maxLength": 1}}},
 ]  # fmt: skip
 """Keywords beside each other, and those that limit names, counts, steps and formats."""
 

@@ -11,7 +11,7 @@ import pytest
 import wasmtime
 from grammar_guest import SMALL, GrammarGuest
 from grammar_reference import Read
-from json_reference import Texts, dumps
+from json_reference import CHECKER, Texts, dumps
 from json_schemas import SCHEMAS, WIDER, random_join, random_schema
 from plugin_harness import GuestRefusedError
 
@@ -120,12 +120,15 @@ def an_answer(guest: GrammarGuest, schema: object, seed: object) -> bytes | None
 
 def test_whatever_ends_is_json_that_fits(json_guest):
     ended = 0
-    for number, schema in enumerate([*SCHEMAS, *(random_schema(random.Random(seed)) for seed in range(40))]):
+    joined = [random_join(random.Random(seed)) for seed in range(100)]
+    joined = [schema for schema in joined if json_guest.refusal({"schema": dumps(schema)}) is None]
+    assert len(joined) > 50
+    for number, schema in enumerate([*ALL, *(random_schema(random.Random(seed)) for seed in range(40)), *joined]):
         for walk in range(2):
             if (answer := an_answer(json_guest, schema, (number, walk))) is not None:
-                jsonschema.validate(json.loads(answer), schema)
+                jsonschema.validate(json.loads(answer), schema, format_checker=CHECKER)
                 ended += 1
-    assert ended > 100
+    assert ended > 300
 
 
 FITTING = [
@@ -239,7 +242,11 @@ REFUSED = {
     "if": ({"if": {}}, "got if"),
     "contains": ({"allOf": [{"type": "array"}, {"contains": {}}]}, "got contains"),
     "a misspelt keyword": ({"type": "object", "propertys": {}}, "got propertys"),
-    "uniqueItems": ({"uniqueItems": True}, "uniqueItems: expected false, or at most one item"),
+    "uniqueItems": ({"uniqueItems": True}, "uniqueItems: expected false, at most one item, or items with an enum of at most 8"),
+    "uniqueItems of many": ({"uniqueItems": True, "items": {"enum": list(range(9))}}, "uniqueItems: expected false"),
+    "uniqueItems of equal values": ({"uniqueItems": True, "items": {"enum": [1, 1.0]}}, "uniqueItems: expected false"),
+    "uniqueItems of choices": ({"uniqueItems": True, "items": {"anyOf": [{"const": 1}, {"const": 2}]}}, "uniqueItems: expected false"),
+    "more different items than there are": ({"uniqueItems": True, "items": {"enum": [1, 2]}, "minItems": 3}, "some text fits"),
     "a step of many digits": ({"multipleOf": 1.0009}, "multipleOf: expected a number whose digits are at most 1024"),
     "steps without a common one": ({"allOf": [{"multipleOf": 1e-16}, {"multipleOf": 1e15}]}, "multipleOf: expected a number over 0 of at most 17 digits"),
     "a step of nothing": ({"multipleOf": 0}, "multipleOf: expected a number over 0"),

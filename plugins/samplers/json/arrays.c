@@ -7,6 +7,7 @@
 #include "states.h"
 #include "values.h"
 
+#define MAX_UNIQUE 8u   /* values of which an array has each at most once: each set of them is a state */
 #define MAX_ITEMS 1024u /* of minItems, maxItems and prefixItems: each is a state */
 
 static uint32_t least, most;
@@ -59,12 +60,55 @@ static uint32_t item_states(const struct limits *limits, uint32_t at, uint32_t n
     return value_states(limits->json, &parts, next);
 }
 
+/* ---- arrays of different constants ---- */
+
+static uint32_t ones(uint32_t set) {
+    return (uint32_t)__builtin_popcount(set);
+}
+
+/* The items are some of a few constants, each at most once: a state for each set of those that were written. */
+static uint32_t unique_states(const struct limits *limits, uint32_t next) {
+    static struct parts given, parts;
+    static struct limits inner;
+    static uint32_t after[1u << MAX_UNIQUE];
+    struct constant found[MAX_UNIQUE];
+    static const char *expected = "false, at most one item, or items with an enum of at most 8 different values: other items are not compared";
+    uint32_t fewest = least, longest_array = most, end = range_state(']', ']', next), count = 0;
+    int is_constant = 0;
+    given.count = 0;
+    begin_items(limits, 1);
+    item_parts(limits, 0, &given);
+    if (longest > 0)
+        return (uint32_t)refuse("uniqueItems", expected) + DEAD_STATE;
+    if (take_apart(limits->json, &given, &parts, &inner)) {
+        for (uint32_t i = 0; i < parts.count; i++)
+            is_constant = part_kind(parts.of[i]) == PART_CHOICE ? -1 : is_constant < 0 ? -1 : is_constant | (part_kind(parts.of[i]) >= PART_ENUM);
+        count = is_constant > 0 ? find_constants(&parts, &inner, found, MAX_UNIQUE) : MAX_UNIQUE + 1;
+    }
+    for (uint32_t i = 0; i < count && count <= MAX_UNIQUE; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (equal_values(limits->json, found[i].value, found[j].value))
+                count = MAX_UNIQUE + 1;
+    if (is_refused || count > MAX_UNIQUE)
+        return (uint32_t)refuse("uniqueItems", expected) + DEAD_STATE;
+    for (uint32_t set = 1u << count; set-- > 0 && may_build();) {
+        uint32_t state = ones(set) >= fewest && ones(set) <= longest_array ? end : DEAD_STATE;
+        for (uint32_t i = 0; i < count && ones(set) < longest_array; i++)
+            if (!(set >> i & 1) && after[set | 1u << i] != DEAD_STATE) {
+                uint32_t item = call_state(found[i].state, after[set | 1u << i]);
+                state = split_state(set ? spaced(',', item) : item, state);
+            }
+        after[set] = state;
+    }
+    return after[0] == DEAD_STATE ? DEAD_STATE : range_state('[', '[', after[0]);
+}
+
 uint32_t array_states(const struct limits *limits, uint32_t next) {
     uint32_t end = range_state(']', ']', next), state = end;
     if (!find_counts(limits) || least > most)
         return DEAD_STATE;
     if (has_keyword(limits, KEY_UNIQUE_ITEMS) && most > 1)
-        return (uint32_t)refuse("uniqueItems", "false, or at most one item: other items are not compared") + DEAD_STATE;
+        return unique_states(limits, next);
     uint32_t settled = longest > least ? longest : least; /* items after which each is like the one before */
     settled = settled > 0 ? settled : 1;
     if (most == ENDLESS) {

@@ -115,18 +115,40 @@ static uint32_t value_that_fits(const struct limits *limits, uint32_t value) {
     return literal(json, value, RETURN_STATE);
 }
 
-uint32_t constant_states(const struct parts *parts, const struct limits *limits) {
-    const struct json *json = limits->json;
-    uint32_t first = 0, all = DEAD_STATE;
-    if (!find_bounds(limits))
-        return all;
+/* The const or enum that is mentioned first: its values are written. */
+static uint32_t first_list(const struct parts *parts) {
+    uint32_t first = 0;
     while (part_kind(parts->of[first]) < PART_ENUM)
         first++;
-    uint32_t list = part_node(parts->of[first]);
-    if (part_kind(parts->of[first]) == PART_VALUE)
-        return agrees(parts, json, list, list) ? value_that_fits(limits, list) : DEAD_STATE;
-    for (uint32_t i = json->nodes[list].last; i && may_build() && !is_refused; i = json->nodes[i].before)
-        if (agrees(parts, json, i, list))
+    return parts->of[first];
+}
+
+uint32_t constant_states(const struct parts *parts, const struct limits *limits) {
+    const struct json *json = limits->json;
+    uint32_t first = first_list(parts), node = part_node(first), all = DEAD_STATE;
+    if (!find_bounds(limits))
+        return all;
+    if (part_kind(first) == PART_VALUE)
+        return agrees(parts, json, node, node) ? value_that_fits(limits, node) : DEAD_STATE;
+    for (uint32_t i = json->nodes[node].last; i && may_build() && !is_refused; i = json->nodes[i].before)
+        if (agrees(parts, json, i, node))
             all = split_state(value_that_fits(limits, i), all);
     return all;
+}
+
+uint32_t find_constants(const struct parts *parts, const struct limits *limits, struct constant *found, uint32_t most) {
+    const struct json *json = limits->json;
+    uint32_t first = first_list(parts), node = part_node(first), count = 0;
+    if (!find_bounds(limits))
+        return 0;
+    for (uint32_t i = part_kind(first) == PART_VALUE ? node : json->nodes[node].first; i && may_build() && !is_refused; i = json->nodes[i].next) {
+        uint32_t state = agrees(parts, json, i, node) ? value_that_fits(limits, i) : DEAD_STATE;
+        if (state != DEAD_STATE && count == most)
+            return most + 1;
+        if (state != DEAD_STATE)
+            found[count++] = (struct constant){i, state};
+        if (i == node)
+            break;
+    }
+    return count;
 }

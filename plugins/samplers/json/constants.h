@@ -4,8 +4,16 @@
 
 #include "keywords.h"
 
+/* A value that fits, and the first state of its text, which RETURN follows. */
+struct constant {
+    uint32_t value, state;
+};
+
 /* `parts` has values and lists of values and no choices; `limits` are those of its other parts. */
 uint32_t constant_states(const struct parts *parts, const struct limits *limits);
+
+/* Finds the first `most` values that fit; returns how many there are, most + 1: more. */
+uint32_t find_constants(const struct parts *parts, const struct limits *limits, struct constant *found, uint32_t most);
 
 /* Whether two values are equal: numbers by what they mean, objects in any order. */
 int equal_values(const struct json *json, uint32_t a, uint32_t b);

@@ -12,7 +12,7 @@
 #include "strings.h"
 #include "values.h"
 
-static uint32_t rules[MAX_CONJUNCTIONS];
+static uint32_t rules[MAX_CONJUNCTIONS], root;
 
 static uint32_t rule_of(const struct parts *parts) {
     uint32_t before = conjunction_count(), number = conjunction_of(parts);
@@ -44,7 +44,7 @@ static uint32_t opened[JSON_NODES], opening; /* by schema: 2 * opening while wha
 static uint32_t todo[3 * JSON_NODES], todo_count;
 static uint32_t target_of[JSON_NODES]; /* by $ref; NO_NODE: not yet known */
 
-static void mention(const struct json *json, const struct keywords *found, uint32_t schema, uint32_t root, struct parts *parts) {
+static void mention(const struct json *json, const struct keywords *found, uint32_t schema, struct parts *parts) {
     if (has_own(found))
         add_part(parts, schema, PART_OWN);
     if (found->node[KEY_CONST])
@@ -64,8 +64,7 @@ static void mention(const struct json *json, const struct keywords *found, uint3
     }
 }
 
-/* Replaces schemas by their parts. 0: no value fits, or something is refused. */
-static int take_apart(const struct json *json, const struct parts *given, uint32_t root, struct parts *parts) {
+static int find_parts(const struct json *json, const struct parts *given, struct parts *parts) {
     opening++;
     todo_count = parts->count = 0;
     for (uint32_t i = 0; i < given->count; i++) {
@@ -91,12 +90,24 @@ static int take_apart(const struct json *json, const struct parts *given, uint32
                 return 0;
             opened[schema] = 2 * opening;
             todo[todo_count++] = 2 * schema + 1;
-            mention(json, found, schema, root, parts);
+            mention(json, found, schema, parts);
             if (is_refused)
                 return 0;
         }
     }
     return !build_problem;
+}
+
+int take_apart(const struct json *json, const struct parts *given, struct parts *parts, struct limits *limits) {
+    limits->json = json;
+    limits->count = limits->subjects = 0;
+    limits->named = TYPE_ALL;
+    if (!find_parts(json, given, parts))
+        return 0;
+    for (uint32_t i = 0; i < parts->count; i++)
+        if (part_kind(parts->of[i]) == PART_OWN)
+            add_limits(limits, keywords_of(json, part_node(parts->of[i]))); /* find_parts has found them */
+    return limits->named != 0;
 }
 
 /* ---- rules ---- */
@@ -135,33 +146,24 @@ static uint32_t typed(const struct limits *limits) {
     return all;
 }
 
-static uint32_t body(const struct json *json, uint32_t number, uint32_t root) {
+static uint32_t body(const struct json *json, uint32_t number) {
     static struct parts given, parts;
     static struct limits limits;
     int is_constant = 0;
     conjunction_parts(number, &given);
-    if (!take_apart(json, &given, root, &parts))
+    if (!take_apart(json, &given, &parts, &limits))
         return DEAD_STATE;
     if (parts.count == 0)
         return any_value(RETURN_STATE);
-    limits.json = json;
-    limits.count = limits.subjects = 0;
-    limits.named = TYPE_ALL;
     for (uint32_t i = 0; i < parts.count; i++) {
-        uint32_t node = part_node(parts.of[i]);
-        is_constant |= part_kind(parts.of[i]) >= PART_ENUM;
-        if (part_kind(parts.of[i]) == PART_OWN)
-            add_limits(&limits, keywords_of(json, node)); /* take_apart has found them */
-    }
-    if (!limits.named)
-        return DEAD_STATE;
-    for (uint32_t i = 0; i < parts.count; i++)
         if (part_kind(parts.of[i]) == PART_CHOICE)
             return choice(json, &parts, i);
+        is_constant |= part_kind(parts.of[i]) >= PART_ENUM;
+    }
     return is_constant ? constant_states(&parts, &limits) : typed(&limits);
 }
 
-int32_t schema_states(const struct json *json, uint32_t root, uint32_t *start) {
+int32_t schema_states(const struct json *json, uint32_t whole_schema, uint32_t *start) {
     static struct parts whole;
     values_clear();
     strings_clear();
@@ -172,10 +174,11 @@ int32_t schema_states(const struct json *json, uint32_t root, uint32_t *start) {
     clear_bytes(opened, sizeof opened);
     opening = 0;
     is_refused = 0;
+    root = whole_schema;
     whole.count = 0;
     add_part(&whole, root, PART_SCHEMA);
     *start = rule_of(&whole);
     for (uint32_t i = 1; i < conjunction_count() && !is_refused && may_build(); i++)
-        close_state(rules[i], body(json, i, root), DEAD_STATE);
+        close_state(rules[i], body(json, i), DEAD_STATE);
     return is_refused ? SEALHOST_ERROR_UNSUPPORTED : SEALHOST_OK;
 }
