@@ -103,7 +103,7 @@ def _texts(rng: random.Random) -> dict[str, Any]:
             "maxLength": rng.randint(1, 6),
             "pattern": rng.choice(patterns),
             "type": rng.choice(["string", ["string", "null"]]),
-            "format": rng.choice(["date", "ipv4", "time", "duration", "uuid", "hostname"]),
+            "format": rng.choice(["date", "ipv4", "time", "duration", "uuid"]),
         },
     )
 
