@@ -30,6 +30,7 @@ from .engine.loop import Engine
 from .engine.request import GenerationRequest, TokenEvent
 from .errors import InternalError, UsageError
 from .serving.direct import answer
+from .serving.job import PatientTokenizer
 from .serving.renderer import Renderer
 from .serving.served import FixedSampler, ServedModel
 from .serving.template import ChatTemplate
@@ -266,7 +267,7 @@ def _served(loaded: LoadedModel, engine: Engine, renderer: Renderer | None, fixe
         digest=loaded.digest,
         created=int(time.time()),
         context=engine.context,
-        tokenizer=loaded.tokenizer,
+        tokenizer=PatientTokenizer(loaded.tokenizer),
         token_bytes=words.token_bytes,
         visible_bytes=TokenTable(words).spelled,
         control_texts=tuple(_text(words, token) for token in silent),

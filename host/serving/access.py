@@ -2,7 +2,8 @@
 
 Rules (clause 5.5 of host/README.md)
 * The decision is made on `scope["path"]`, never on a URL put together from headers.
-* /livez and /readyz need no key; a browser's preflight cannot carry one and needs none.
+* /livez and /readyz need no key, and tell one without no more than that; a browser's preflight cannot carry one and
+  needs none.
 * Every answer, a 401 too, carries the CORS headers, or the page could not read the error.
 * With keys, every origin is let in, for the key is the barrier. Without keys only pages from this machine are:
   otherwise any page that a person visits could use the model on their own computer. What another page sends is refused
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/health"})
 """What a supervisor asks without a key."""
+
+MAY_ASK = "sealhost.may_ask"
+"""Key of an ASGI scope: whether the client could use the other paths, too."""
 
 PREFLIGHT_SECONDS = b"600"
 """How long a browser may remember a preflight's answer."""
@@ -67,8 +71,8 @@ class Access:
 
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             await _preflight(headers, with_cors, allowed=len(cors) > 1)
-        elif self._admits(scope["path"], headers, is_foreign=len(cors) == 1):
-            await self._app(scope, receive, with_cors)
+        elif (may_ask := self._admits(headers, is_foreign=len(cors) == 1)) or scope["path"] in OPEN_PATHS:
+            await self._app({**scope, MAY_ASK: may_ask}, receive, with_cors)
         elif not self._keys:
             problem = "expected a request of a page that is let in, got one with another Origin"
             refused = http_refusal(403, problem, "serve it with --allow-origin or a key", code="origin_refused")
@@ -79,9 +83,7 @@ class Access:
             )
             await Exchange(scope, receive, with_cors).answer_error(refused)
 
-    def _admits(self, path: str, headers: dict[bytes, bytes], *, is_foreign: bool) -> bool:
-        if path in OPEN_PATHS:
-            return True
+    def _admits(self, headers: dict[bytes, bytes], *, is_foreign: bool) -> bool:
         return self._keys.admit(headers.get(b"authorization", b"")) if self._keys else not is_foreign
 
     def _cors(self, origin: bytes | None) -> list[tuple[bytes, bytes]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from .access import OPEN_PATHS
+from .access import MAY_ASK, OPEN_PATHS
 from .exchange import Exchange
 from .refusal import http_refusal
 
@@ -48,7 +48,10 @@ class AdminAccess:
         elif (refused := self._refusal(scope)) is not None:
             await Exchange(scope, receive, send).answer_error(refused)
         else:
-            await self._app(scope, receive, send)
+            await self._app({**scope, MAY_ASK: self._may_ask(scope)}, receive, send)
+
+    def _may_ask(self, scope: Scope) -> bool:
+        return not self._keys or self._keys.admit(dict(scope["headers"]).get(b"authorization", b""))
 
     def _refusal(self, scope: Scope) -> RequestError | None:
         headers = dict(scope["headers"])
@@ -61,6 +64,6 @@ class AdminAccess:
                 return None
             problem = "expected Host to be localhost, 127.0.0.1 or [::1]"
             return http_refusal(403, problem, "set an admin key to use other names", code="host_refused")
-        if scope["path"] in OPEN_PATHS or self._keys.admit(headers.get(b"authorization", b"")):
+        if scope["path"] in OPEN_PATHS or self._may_ask(scope):
             return None
         return http_refusal(401, "expected the admin key", "send Authorization: Bearer KEY", code="invalid_admin_key")

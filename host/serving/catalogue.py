@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from . import prompts
+from .access import MAY_ASK
 from .refusal import INVALID_VALUE, http_refusal
 from .schema import DetokenizeRequest, TokenizeRequest, read
 from .served import Phase
@@ -95,10 +96,13 @@ class Ready:
         self._registry = service.registry
 
     async def __call__(self, exchange: Exchange) -> None:
-        """Answers 200 with each engine's load, or 503."""
+        """Answers 200, to who may ask for more with each engine's load, or 503."""
         if self._registry.phase is not Phase.READY:
             problem = f"expected a host that is ready, it is {self._registry.phase}"
             raise http_refusal(503, problem, "ask again soon", code=self._registry.phase)
+        if not exchange.scope.get(MAY_ASK, False):
+            await exchange.answer({"status": "ready"})
+            return
         models = {model.name: msgspec.to_builtins(model.engine.stats()) for model in self._registry.models}
         await exchange.answer({"status": "ready", "models": models})
 

@@ -4,7 +4,7 @@ Rules
 * At most `limit` jobs wait or run; the next one is told to come back later (503), so that a flood cannot pile up.
 * `threads` jobs run at a time. One that overruns its grace keeps its thread and gives its place to the next, so that
   guests that loop hold up nobody else until their deadlines end them.
-* A job whose client has gone is not started.
+* A job whose client has gone is not started, and one that runs calls no tokenizer any more (`job`).
 
 Example:
     workers = Workers(threads=2, limit=64)
@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from .job import Job
 from .refusal import http_refusal
 
 if TYPE_CHECKING:
@@ -63,9 +65,13 @@ class Workers:
             raise
         loop, place = asyncio.get_running_loop(), _Place(self._places)
         grace = loop.call_later(GRACE_SECONDS, place.give_back)
-        future = self._pool.submit(job, *args, **kwargs)
+        running = Job(partial(job, *args, **kwargs))
+        future = self._pool.submit(running.run)
         future.add_done_callback(self._release(loop, place, grace))
-        return await asyncio.wrap_future(future)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            running.abandon()
 
     def _release(
         self, loop: asyncio.AbstractEventLoop, place: _Place, grace: asyncio.TimerHandle

@@ -214,6 +214,7 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
     ids = list(answer.encode()) if isinstance(answer, str) else answer
     engine = ScriptEngine(changes.pop("script", lambda _request: ids), visible)
     template = changes.pop("template", TEMPLATE)
+    tokenizer = changes.pop("tokenizer", None) or ByteTokenizer()
     fields: dict[str, Any] = {
         "name": "tiny",
         "digest": "ab" * 32,
@@ -225,7 +226,6 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
         "add_space_prefix": False,
         "samplers": {"standard": sampler("standard"), "other": sampler("other", OTHER_SCHEMA)},
     } | changes
-    tokenizer = ByteTokenizer()
     model = ServedModel(
         tokenizer=tokenizer,
         token_bytes=token_bytes,

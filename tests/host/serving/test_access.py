@@ -59,6 +59,15 @@ def test_health_needs_no_key(guarded: Any, path: str) -> None:
     assert guarded.client.get(path).status_code == 200
 
 
+def test_health_tells_nobody_without_the_key_what_is_served_and_how_much(guarded: Any, live: Any) -> None:
+    for path in ("/readyz", "/health"):
+        assert guarded.client.get(path).json() == {"status": "ready"}
+        assert guarded.client.get(path, headers={"authorization": "Bearer wrong"}).json() == {"status": "ready"}
+        assert set(guarded.client.get(path, headers={"authorization": "Bearer sk-one"}).json()["models"]) == {"tiny"}
+        assert live.client.get(path, headers={"origin": "https://example.org"}).json() == {"status": "ready"}
+        assert set(live.client.get(path).json()["models"]) == {"tiny"}
+
+
 def test_a_forged_host_header_does_not_change_what_is_protected(guarded: Any) -> None:
     assert guarded.client.get("/v1/models", headers={"host": "x/livez?"}).status_code == 401
 
