@@ -167,28 +167,91 @@ EXAMPLES = {
 """By name: the grammar, texts of it, texts that are none of it."""
 
 
-def random_grammar(rng: random.Random) -> str:
-    """Some rules that name each other, but none at its beginning one that stands before it: so there is no left recursion."""
+REFUSED = [
+    ("", "line 1, column 1: expected a rule named root, got the end without one"),
+    ('a ::= "b"\n', "line 2, column 1: expected a rule named root"),
+    ('Root ::= "b"', "line 1, column 13: expected a rule named root"),
+    ("root", "line 1, column 5: expected ::= after the name of a rule, got the end"),
+    ('root := "a"', "line 1, column 7: expected ::= after the name of a rule, got ="),
+    ('root\n::= "a"', "line 1, column 5: expected ::= after the name of a rule, got a line break"),
+    ('"a"', 'line 1, column 1: expected the name of a rule, got "'),
+    ('root ::= "a"\n"b"', 'line 2, column 1: expected the name of a rule, got "'),
+    ("root ::= item\n\nx ::= item", "line 1, column 10: expected a rule that is defined, got item"),
+    ('root ::= "a"\nroot ::= "b"', "line 2, column 1: expected each rule once, got a second root"),
+    # left recursion, direct, through others, and behind what may be empty
+    ('root ::= root "a" | ""', "line 1, column 10: expected no left recursion, got root, which begins with root"),
+    ('root ::= sum\nsum ::= sum "+" "1" | "1"', "line 2, column 9: expected no left recursion, got sum, which begins with sum"),
+    ('root ::= a "x"\na ::= ("b" | c)\nc ::= a?', "line 3, column 7: expected no left recursion, got a, which begins with c, which begins with a"),
+    ('root ::= "a"* root "b"', "line 1, column 15: expected no left recursion, got root"),
+    ('root ::= ws root | "a"\nws ::= " " | blank\nblank ::= ""{2}', "line 1, column 13: expected no left recursion, got root"),
+    ("root ::= (root)*", "line 1, column 11: expected no left recursion, got root"),
+    ('root ::= "a"\nspare ::= spare', "line 2, column 11: expected no left recursion, got spare"),
+    # groups, classes, literals
+    ('root ::= ("a"', "line 1, column 14: expected ) at the end of a group, got the end"),
+    ('root ::= ("a"\nb ::= "c"', "line 2, column 3: expected a literal, class, rule, group or the end of the rule, got :"),
+    ('root ::= "a")', "line 1, column 13: expected a ( before it, got )"),
+    ("root ::= [a", "line 1, column 12: expected ] at the end of a class, got the end"),
+    ("root ::= [a-", "line 1, column 13: expected ] at the end of a class, got the end"),
+    ("root ::= []", "line 1, column 11: expected a character of the class"),
+    ("root ::= [^]", "line 1, column 12: expected a character of the class"),
+    ("root ::= [z-a]", "line 1, column 11: expected a range from a lower character to a higher one"),
+    ('root ::= "a', 'line 1, column 12: expected " at the end of a literal, got the end'),
+    ("root ::= 'a'", "line 1, column 10: expected a literal, class, rule, group or the end of the rule, got '"),
+    (r'root ::= "\q"', r"line 1, column 12: expected an escape: \t \r \n"),
+    ('root ::= "\\', "line 1, column 12: expected an escape"),
+    (r'root ::= "\xg0"', "line 1, column 13: expected a hexadecimal digit"),
+    (r"root ::= [\u12]", "line 1, column 15: expected a hexadecimal digit"),
+    (r'root ::= "\ud83d\ude00"', "line 1, column 11: expected a whole character, got half of a surrogate pair"),
+    (r"root ::= [a-\U00110000]", r"line 1, column 13: expected a character up to \U0010FFFF"),
+    # repetitions
+    ("root ::= *", "line 1, column 10: expected a literal, class, rule or group before it, got *"),
+    ('root ::= "a" | +', "line 1, column 16: expected a literal, class, rule or group before it, got +"),
+    ('root ::= "a"{', "line 1, column 14: expected a number of repetitions, got the end"),
+    ('root ::= "a"{,3}', "line 1, column 14: expected a number of repetitions, got ,"),
+    ('root ::= "a"{2', "line 1, column 15: expected } at the end of {m}, {m,} or {m,n}, got the end"),
+    ('root ::= "a"{3,2}', "line 1, column 13: expected {m,n} with m no larger than n"),
+    ('root ::= "a"{2001}', "line 1, column 14: expected at most 2000 repetitions"),
+    ('root ::= "é"\n  "a"{1,99999999999999999999}', "line 2, column 3: expected the name of a rule"),
+    ('root ::= ("é"\n  "a"{1,99999999999999999999})', "line 2, column 9: expected at most 2000 repetitions"),
+    # llama.cpp's tokens
+    ("root ::= <[1000]>", "line 1, column 10: expected a literal, class, rule or group: this guest does not match tokens by id or name, got <[1000]>"),
+    ("root ::= !<think>*", "line 1, column 10: expected a literal, class, rule or group: this guest does not match tokens by id or name, got !<think>"),
+    # columns are characters, whatever their bytes; line breaks of all kinds
+    ('root ::= "日本" é', "line 1, column 15: expected a literal"),
+    ('a ::= "b"\r\nb ::= "c"\rroot ::= $', "line 3, column 10: expected a literal"),
+    # nothing fits
+    ('root ::= "a" root', "some text fits"),
+    (r"root ::= [^\x00-\U0010FFFF]", "some text fits"),
+]  # fmt: skip
+"""What the guest refuses, and a part of its words."""
+
+
+def random_grammar(rng: random.Random, *, empties: bool = True) -> str:
+    """Some rules that name each other, but at its beginning none an earlier one: so there is no left recursion.
+
+    Args:
+        rng: What is drawn from.
+        empties: Whether the empty text may be written, and repeated: llama.cpp takes most of that for left recursion.
+    """
     names = ["root", "a-b", "C", "d0"][: rng.randint(1, 4)]
+    atoms = ['"a"', '"ab"', "[ab]", "[^a]", ".", '"é"', "[a-c日]", '"1"', "[0-9]", r'[^"\\]', r'"\""', r'"\n"']
+    quantifiers = ["", "", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}"]
+    if empties:
+        atoms.append('""')
+        quantifiers.append("?*")
+    texts = [atom for atom in atoms if atom != '""']  # followed by nothing, each of them reads a character
 
     def atom(rule: int, depth: int, *, first: bool) -> str:
         if depth < 3 and rng.random() < 0.25:
             return "(" + alternatives(rule, depth + 1, first=first) + ")"
         others = names[rule + 1 :] if first else names
-        if others and rng.random() < 0.3:
-            return rng.choice(others)
-        return rng.choice(
-            ['"a"', '"ab"', '""', "[ab]", "[^a]", ".", '"é"', "[a-c日]", '"1"', "[0-9]", r'[^"\\]', r'"\""', r'"\n"']
-        )
+        return rng.choice(others if others and rng.random() < 0.3 else atoms)
 
     def sequence(rule: int, depth: int, *, first: bool) -> str:
         parts = []
-        for _ in range(rng.randint(0 if depth else 1, 4)):
-            parts.append(
-                atom(rule, depth, first=first)
-                + rng.choice(["", "", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "?*"])
-            )
-            first = first and parts[-1] not in ('"a"', '"ab"', "[ab]", ".", '"1"')
+        for _ in range(rng.randint(0 if depth and empties else 1, 4)):
+            parts.append(atom(rule, depth, first=first) + rng.choice(quantifiers))
+            first = first and parts[-1] not in texts
         return " ".join(parts)
 
     def alternatives(rule: int, depth: int, *, first: bool) -> str:
