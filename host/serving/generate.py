@@ -23,7 +23,7 @@ from .exchange import event
 from .generation import Generation
 from .options import chat_options, completion_options
 from .refusal import INVALID_VALUE, http_refusal
-from .response_format import is_formatted, try_format, with_format
+from .response_format import field_to_try, try_config, with_format
 from .schema import UNSUPPORTED_PARAMETER, ChatRequest, CompletionRequest, read
 from .telemetry import Stopwatch
 
@@ -71,8 +71,7 @@ class Chat:
             request = with_format(request, model)
             options = chat_options(request, model)
             ids = await self._service.workers.run(_chat_ids, model, request)
-            if is_formatted(request):
-                await self._service.workers.run(try_format, request, model, options.sampler_config)
+            await _try_config(self._service, request, model, options)
             requests = _requests(model, [ids], options, "messages")
             await _generate(self._service, exchange, _job(request, model, requests, ChatReply(model, options)))
 
@@ -97,9 +96,15 @@ class Completions:
                 problem = "expected it without logprobs, which are not computed for the prompt"
                 raise http_refusal(400, problem, "leave one out", param="echo", code=UNSUPPORTED_PARAMETER)
             ids, texts = await self._service.workers.run(_encode, model, request)
+            await _try_config(self._service, request, model, options)
             requests = _requests(model, ids, options, "prompt")
             reply = CompletionReply(model, options, texts, echo=bool(request.echo))
             await _generate(self._service, exchange, _job(request, model, requests, reply))
+
+
+async def _try_config(service: Service, request: Generate, model: ServedModel, options: Options) -> None:
+    if (field := field_to_try(request, model)) is not None:
+        await service.workers.run(try_config, request, model, options.sampler_config, field)
 
 
 def _chat_ids(model: ServedModel, request: ChatRequest) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ Source: OpenAI's API reference, "Structured outputs".
 
 Example:
     request = with_format(request, model)        # sampler and sampler_config are set
-    if is_formatted(request):
-        await workers.run(try_format, request, model, options.sampler_config)
+    if (field := field_to_try(request, model)) is not None:
+        await workers.run(try_config, request, model, options.sampler_config, field)
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ import msgspec
 from ...sandbox import GuestError, SamplingParams, SandboxError
 from ..errors import RequestError
 from .options import sampler_is_fixed
+from .schema import ChatRequest
 
 if TYPE_CHECKING:
-    from .schema import ChatRequest
+    from .schema import Generate
     from .served import ServedModel
 
 SAMPLER: Final = "json"
@@ -69,13 +70,21 @@ def with_format(request: ChatRequest, model: ServedModel) -> ChatRequest:
     return msgspec.structs.replace(request, sampler=SAMPLER, sampler_config=config)
 
 
-def is_formatted(request: ChatRequest) -> bool:
-    """Whether a request that `with_format` has read asks for more than text."""
-    return _schema(request.response_format) is not None
+def field_to_try(request: Generate, model: ServedModel) -> str | None:
+    """The field of a request that its guest shall look at before it runs, None: there is none.
+
+    That is a format, or a configuration of a sampler of the tier `mask`: a schema, a grammar, a pattern.
+    A chat has been through `with_format`.
+    """
+    if isinstance(request, ChatRequest) and _schema(request.response_format) is not None:
+        return _where(request)
+    if request.sampler is None or request.sampler_config is None:
+        return None
+    return "sampler_config" if model.samplers[request.sampler].tier == "mask" else None
 
 
-def try_format(request: ChatRequest, model: ServedModel, config: bytes) -> None:
-    """Lets the guest look at the schema before the request runs: what it refuses is the client's fault.
+def try_config(request: Generate, model: ServedModel, config: bytes, field: str) -> None:
+    """Lets the guest look at its configuration before the request runs: what it refuses is the client's fault.
 
     Never call this on an event loop. It costs one instance and its first mask.
 
@@ -84,12 +93,15 @@ def try_format(request: ChatRequest, model: ServedModel, config: bytes) -> None:
         GuestError: The guest cannot be asked, or failed.
     """
     try:
-        with closing(model.samplers[SAMPLER].session(SamplingParams(), (), config=config)) as session:
+        with closing(
+            model.samplers[request.sampler or SAMPLER].session(SamplingParams(), (), config=config)
+        ) as session:
             session.prepare((0,))
     except GuestError as error:
         if error.kind != "error":
             raise
-        raise RequestError(error.reason, "simplify the schema", param=_where(request)) from None
+        remedy = "correct it, see the sampler's documentation" if field == "sampler_config" else "simplify the schema"
+        raise RequestError(error.reason, remedy, param=field) from None
 
 
 def _where(request: ChatRequest) -> str:

@@ -52,6 +52,10 @@ class SamplerTrial(Protocol):
 class Sampler(Protocol):
     """A sampler that requests may name; any thread may call it."""
 
+    @property
+    def tier(self) -> str:
+        """What its guest sees: full, topk:K or mask."""
+
     def config_bytes(self, config: Mapping[str, Any] | None) -> bytes:
         """Checks a request's configuration; see sandbox.SamplerPlugin."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -82,6 +83,44 @@ def test_a_schema_that_the_guest_does_not_know_is_400_with_the_keyword(client: o
                 ask(client, schema, stream=stream)
             assert caught.value.param == "response_format.json_schema.schema"
     assert ask(client, {"const": 1}).choices[0].message.content == "1"
+
+
+GRAMMAR = r"""
+root ::= "- " thing ("\n- " thing){1,2} # two or three lines
+thing ::= ("tea" | "cake" | [0-9]{1,2} " plums") "."
+"""
+LINES = re.compile(r"- (tea|cake|[0-9]{1,2} plums)\.(\n- (tea|cake|[0-9]{1,2} plums)\.){1,2}")
+
+
+def test_both_routes_keep_to_a_grammar(client: openai.OpenAI) -> None:
+    more = {"sampler": "json", "sampler_config": {"grammar": GRAMMAR}}
+    for seed in range(2):
+        asked = {"model": MODEL, "temperature": 1.5, "max_tokens": 60, "seed": seed, "extra_body": more}
+        answer = client.completions.create(prompt="A list:\n", **asked).choices[0]
+        chat = client.chat.completions.create(messages=QUESTION, **asked).choices[0]
+        for text, reason in ((answer.text, answer.finish_reason), (chat.message.content, chat.finish_reason)):
+            assert reason == "stop"
+            assert LINES.fullmatch(text or ""), text
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"grammar": "root ::= item\nitem ::= item"}, "grammar: line 2, column 10: expected no left recursion"),
+        ({"grammar": "root ::= ", "schema": {}}, "either schema or grammar, got both"),
+        ({}, "expected a configuration"),
+        ({"grammar": "root ::= " + "(" * 60_000 + ")" * 60_000}, "expected at most 16384 bytes"),
+        ({"grammar": "root ::= " + "(" * 7_000 + ")" * 7_000}, "at most 256 groups within groups"),
+    ],
+    ids=range(5),
+)
+def test_a_grammar_that_is_refused_is_400_on_both_routes(client: openai.OpenAI, config: Any, text: str) -> None:
+    more = {"sampler": "json", "sampler_config": config}
+    for stream in (False, True):
+        with pytest.raises(openai.BadRequestError, match=text):
+            client.completions.create(model=MODEL, prompt="a", stream=stream, extra_body=more)
+        with pytest.raises(openai.BadRequestError, match=text):
+            client.chat.completions.create(model=MODEL, messages=QUESTION, stream=stream, extra_body=more)
 
 
 def exponential() -> dict[str, Any]:

@@ -16,6 +16,8 @@ SCHEMA = {"type": "object", "properties": {"zoo": {"type": "string"}, "ant": {"t
 class Grammar:
     """A sampler named `json` without a guest: what it is told, and what its trial answers."""
 
+    tier = "mask"
+
     def __init__(self) -> None:
         self.tried: list[bytes] = []
         self.closed = 0
@@ -149,6 +151,29 @@ def test_what_the_guest_refuses_is_the_clients_fault(formatted: Any, grammar: Gr
 def test_a_guest_that_fails_is_not_the_clients_fault(formatted: Any, grammar: Grammar, kind: Any, status: int) -> None:
     grammar.failure = GuestError("json", kind, "it did not work")
     refused(ask(formatted, {"type": "json_object"}), "", "it did not work", status)
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+def test_a_configuration_of_the_clients_own_is_tried_too_on_both_routes(
+    formatted: Any, grammar: Grammar, path: str
+) -> None:
+    asked = {"messages": [{"role": "user", "content": "hi"}]} if path == CHAT else {"prompt": "hi"}
+    body = {**asked, "sampler": "json", "sampler_config": {"grammar": "root ::="}}
+    assert formatted.client.post(path, json=body).status_code == 200
+    assert grammar.tried == [formatted.plane.engine.submitted[-1].sampler_config]
+    before = len(formatted.plane.engine.submitted)
+    grammar.failure = GuestError("json", "error", "grammar: line 1, column 9: expected a rule")
+    refused(formatted.client.post(path, json=body), "sampler_config", "grammar: line 1, column 9: expected a rule")
+    assert len(formatted.plane.engine.submitted) == before
+    assert grammar.closed == 2
+
+
+@pytest.mark.parametrize("more", [{}, {"sampler": "json"}, {"sampler": "standard", "sampler_config": {}}], ids=str)
+def test_nothing_is_tried_without_a_configuration_for_a_mask(formatted: Any, grammar: Grammar, more: Any) -> None:
+    formatted.plane.model.samplers["standard"].tier = "full"
+    answer = formatted.client.post("/v1/completions", json={"prompt": "hi", **more})
+    assert answer.status_code == 200
+    assert not grammar.tried
 
 
 def test_completions_have_no_format(live: Any) -> None:
