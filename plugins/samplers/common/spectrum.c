@@ -11,9 +11,9 @@
 uint32_t spectrum_counts[BINS];
 double spectrum_masses[BINS];
 
-/* One addition counts and sums: 2^19 logits of less than 2^18 quanta each stay below the counter. */
+/* One addition counts and sums: 2^19 logits of less than 2^19 quanta each stay below the counter. */
 #define COUNTER_BITS 40
-#define MOST_SHIFT 18  /* so that depths stay below 2^31 */
+#define MOST_SHIFT 19  /* so that depths stay below 2^32 */
 #define LEAST_SHIFT 8  /* so that half a bin is more than a float32 of this size rounds by */
 
 struct bin {
@@ -96,7 +96,7 @@ static int lay_out(struct spectrum *spectrum, double least, double beta) {
     double reach = BINS * power_of_two(width);
     double end = least > spectrum->max - reach ? least : spectrum->max - reach;
     double largest = larger(magnitude(spectrum->max), magnitude(end)) + 2 * power_of_two(width);
-    int quantum = exponent_of(largest) - 29; /* so that all of them stay below 2^30 */
+    int quantum = exponent_of(largest) - 30; /* so that all of them stay below 2^31 */
     quantum = quantum > width - MOST_SHIFT ? quantum : width - MOST_SHIFT;
     width = width > quantum + LEAST_SHIFT ? width : quantum + LEAST_SHIFT;
     if (width > exponent_of(widest))
@@ -114,7 +114,7 @@ static uint32_t depth_of(const struct spectrum *spectrum, double logit) {
     double scaled = logit * spectrum->per_logit, beyond = (double)spectrum->origin - (double)(BINS << spectrum->shift);
     if (!(scaled > beyond))
         return BINS << spectrum->shift;
-    return (uint32_t)(spectrum->origin - (int32_t)scaled);
+    return (uint32_t)spectrum->origin - (uint32_t)(int32_t)scaled;
 }
 
 uint32_t spectrum_bin(const struct spectrum *spectrum, double logit) {
