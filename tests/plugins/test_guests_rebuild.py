@@ -45,6 +45,16 @@ def test_the_bytes_do_not_depend_on_the_folder(tmp_path):
     assert not list(copy.rglob("*zig-cache*"))
 
 
+def test_the_script_builds_what_is_named_alone(build_script, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["build.py", "watermark", "--out", str(tmp_path)])
+    build_script["main"]()
+    assert [path.parent.name for path in tmp_path.rglob("plugin.wasm")] == ["watermark"]
+    monkeypatch.setattr(sys, "argv", ["build.py", "watermarks"])
+    with pytest.raises(SystemExit):
+        build_script["main"]()
+    assert "got watermarks" in capsys.readouterr().err
+
+
 def test_every_reference_plugin_is_one_that_the_script_builds(build_script):
     assert {f"{role}s/{name}" for role, name in REFERENCE} == {guest.folder for guest in build_script["GUESTS"]}
 

@@ -6,6 +6,12 @@
  *     static int32_t ready(void) { ... }     // once, when `vocabulary` is complete: build your tables
  *     SEALHOST_EXPORT(encode) int32_t encode(uint32_t length, uint32_t flags) { ... }   // input[] -> output[]
  *
+ * What you may define before the include (room that nobody uses costs no memory):
+ *
+ *     SEALHOST_INPUT    bytes of text of one call
+ *     SEALHOST_IDS      ids of one answer
+ *     SEALHOST_STREAM   bytes of the vocabulary stream
+ *
  * The stream stays where it was loaded. Texts of byte-level vocabularies (model "gpt2") are turned into the bytes that
  * they spell, in place; of another model nothing is turned, so refuse in `ready` what you do not know (clause 3.8).
  * Clause numbers are those of plugins/README.md.
