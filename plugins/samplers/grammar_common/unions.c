@@ -121,7 +121,8 @@ static uint32_t set_of_seen(void) {
         build_problem = "ways to read one text";
         return 0;
     }
-    unions[union_count] = (struct set){.first = member_count, .count = seen_count, .takers = (uint16_t)takers, .is_whole = (uint8_t)is_whole, .chain = *bucket};
+    unions[union_count] = (struct set){
+        .first = member_count, .count = seen_count, .takers = (uint16_t)takers, .is_whole = (uint8_t)is_whole, .chain = *bucket};
     for (uint32_t i = 0; i < seen_count; i++)
         members[member_count++] = seen[i];
     return *bucket = union_count++;

@@ -62,38 +62,46 @@ static uint32_t item_states(const struct limits *limits, uint32_t at, uint32_t n
 
 /* ---- arrays of different constants ---- */
 
-static uint32_t ones(uint32_t set) {
-    return (uint32_t)__builtin_popcount(set);
+/* Whether parts have values and no choice. */
+static int are_constants(const struct parts *parts) {
+    int is_constant = 0;
+    for (uint32_t i = 0; i < parts->count; i++) {
+        if (part_kind(parts->of[i]) == PART_CHOICE)
+            return 0;
+        is_constant |= part_kind(parts->of[i]) >= PART_ENUM;
+    }
+    return is_constant;
+}
+
+/* The values that items may have, all different; MAX_UNIQUE + 1: there are more, or it is not known which. */
+static uint32_t find_items(const struct limits *limits, struct constant *found) {
+    static struct parts given, parts;
+    static struct limits inner;
+    given.count = 0;
+    if (longest > 0)
+        return MAX_UNIQUE + 1;
+    item_parts(limits, 0, &given);
+    if (!take_apart(limits->json, &given, &parts, &inner))
+        return 0;
+    uint32_t count = are_constants(&parts) ? find_constants(&parts, &inner, found, MAX_UNIQUE) : MAX_UNIQUE + 1;
+    for (uint32_t i = 0; i < count && count <= MAX_UNIQUE; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (equal_values(limits->json, found[i].value, found[j].value))
+                return MAX_UNIQUE + 1;
+    return count;
 }
 
 /* The items are some of a few constants, each at most once: a state for each set of those that were written. */
 static uint32_t unique_states(const struct limits *limits, uint32_t next) {
-    static struct parts given, parts;
-    static struct limits inner;
     static uint32_t after[1u << MAX_UNIQUE];
-    struct constant found[MAX_UNIQUE];
     static const char *expected = "false, at most one item, or items with an enum of at most 8 different values: other items are not compared";
-    uint32_t fewest = least, longest_array = most, end = range_state(']', ']', next), count = 0;
-    int is_constant = 0;
-    given.count = 0;
-    begin_items(limits, 1);
-    item_parts(limits, 0, &given);
-    if (longest > 0)
-        return (uint32_t)refuse("uniqueItems", expected) + DEAD_STATE;
-    if (take_apart(limits->json, &given, &parts, &inner)) {
-        for (uint32_t i = 0; i < parts.count; i++)
-            is_constant = part_kind(parts.of[i]) == PART_CHOICE ? -1 : is_constant < 0 ? -1 : is_constant | (part_kind(parts.of[i]) >= PART_ENUM);
-        count = is_constant > 0 ? find_constants(&parts, &inner, found, MAX_UNIQUE) : MAX_UNIQUE + 1;
-    }
-    for (uint32_t i = 0; i < count && count <= MAX_UNIQUE; i++)
-        for (uint32_t j = 0; j < i; j++)
-            if (equal_values(limits->json, found[i].value, found[j].value))
-                count = MAX_UNIQUE + 1;
+    struct constant found[MAX_UNIQUE];
+    uint32_t fewest = least, highest = most, end = range_state(']', ']', next), count = find_items(limits, found);
     if (is_refused || count > MAX_UNIQUE)
         return (uint32_t)refuse("uniqueItems", expected) + DEAD_STATE;
     for (uint32_t set = 1u << count; set-- > 0 && may_build();) {
-        uint32_t state = ones(set) >= fewest && ones(set) <= longest_array ? end : DEAD_STATE;
-        for (uint32_t i = 0; i < count && ones(set) < longest_array; i++)
+        uint32_t size = (uint32_t)__builtin_popcount(set), state = size >= fewest && size <= highest ? end : DEAD_STATE;
+        for (uint32_t i = 0; i < count && size < highest; i++)
             if (!(set >> i & 1) && after[set | 1u << i] != DEAD_STATE) {
                 uint32_t item = call_state(found[i].state, after[set | 1u << i]);
                 state = split_state(set ? spaced(',', item) : item, state);
