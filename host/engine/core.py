@@ -133,17 +133,25 @@ class Core:
         return self._calls.answered
 
     def fail_all(self, error: SealhostError) -> None:
-        """Ends every request with an error."""
+        """Ends every request with an error; everybody is told, whatever fault comes on the way: it is raised then."""
+        faults = []
         for sequence in tuple(self._sequences.values()):
-            self._fail(sequence, error)
+            try:
+                self._fail(sequence, error)
+            except Exception as fault:  # noqa: BLE001 — raised below
+                faults.append(fault)
         self._publish()
+        if faults:
+            raise faults[0]
 
     def close(self, error: SealhostError) -> None:
         """Ends every request with an error, waits for guests and closes their sandboxes."""
-        self.fail_all(error)
-        for guest, answer in self._calls.close():
-            self._apply(guest, answer)
-        self._publish()
+        try:
+            self.fail_all(error)
+        finally:
+            for guest, answer in self._calls.close():
+                self._apply(guest, answer)
+            self._publish()
 
     # ---- guests
 
@@ -287,8 +295,10 @@ class Core:
         if sequence.done:
             return
         self._tally.failed += 1
-        self._end(sequence)
-        self._emit(sequence, ErrorEvent(sequence.request.id, error), last=True)
+        try:
+            self._end(sequence)
+        finally:
+            self._emit(sequence, ErrorEvent(sequence.request.id, error), last=True)
 
     def _end(self, sequence: Sequence) -> None:
         """Takes a sequence out of everything; its blocks are free when this returns."""

@@ -90,6 +90,21 @@ class Engine:
         return self._core.stats
 
     def _run(self) -> None:
+        """Turns until it is closed; whatever ends it, nobody is left without an answer (clause 2.14)."""
+        try:
+            self._turn_until_closed()
+        except Exception:
+            log.exception("the engine met a fault while it ended requests, and takes no more")
+        self._inbox.close()
+        try:
+            self._receive(wait=False)  # who was taken meanwhile
+            self._core.close(
+                InternalError("engine", "expected to finish the answer, the host is stopping", "ask again")
+            )
+        except Exception:
+            log.exception("the engine met a fault while it closed")
+
+    def _turn_until_closed(self) -> None:
         worked = False
         while self._receive(wait=not worked):
             try:
@@ -98,7 +113,6 @@ class Engine:
                 log.exception("the engine met a fault of its own")
                 self._core.fail_all(InternalError("engine", f"expected a turn without a fault, got: {error}"))
                 worked = False
-        self._core.close(InternalError("engine", "expected to finish the answer, the host is stopping", "ask again"))
 
     def _receive(self, *, wait: bool) -> bool:
         """Takes over what came in; answers False when it is time to end."""

@@ -243,6 +243,23 @@ def test_a_fault_of_the_engine_itself_ends_requests_and_not_the_thread(twin, cap
     assert "a fault of its own" in caplog.text
 
 
+def test_a_second_fault_while_requests_are_ended_leaves_nobody_waiting(twin, monkeypatch, caplog):
+    """Whatever is broken by then: every client hears of it, and no later one is taken and never answered."""
+    house, clients = twin.House(), [twin.Client() for _ in range(3)]
+    with closing(running(house)) as engine:
+        monkeypatch.setattr(engine._core._scheduler, "remove", lambda _sequence: 1 / 0)
+        monkeypatch.setattr(engine._core._scheduler, "plan", lambda: 1 / 0)
+        for n, client in enumerate(clients):
+            engine.submit(twin.request(str(n), [n + 1], 5), client)
+        assert all(client.ended.wait(PATIENCE) for client in clients)
+        assert all(isinstance(client.events[-1], ErrorEvent) for client in clients)
+        engine._thread.join(PATIENCE)
+        with pytest.raises(Refused) as caught:
+            engine.submit(twin.request("late", [1], 5), twin.Client())
+        assert caught.value.status == 503
+    assert "a fault of its own" in caplog.text
+
+
 def test_a_sink_may_talk_to_the_engine(twin):
     house, second = twin.House(), twin.Client()
     with closing(running(house)) as engine:
