@@ -98,6 +98,7 @@ class SamplerSession:
         self._instance = instance
         self._ticket = ticket
         self._guest = guest
+        self._history_capacity = layout.history_capacity
         self._params = terms.params
         self._prompt_length = len(terms.prompt)
         self._rows = memory.buffer(layout.rows, layout.max_rows * _ROW)
@@ -269,7 +270,7 @@ class SamplerSession:
         self._is_announced = True
 
     def _read(self, slot: Slot, raw: tuple[int, int, int, int]) -> Answer:
-        left = self._guest.layout.history_capacity - slot.length
+        left = self._history_capacity - slot.length
         try:
             return self._reader.read(slot.number, raw, slot.room, left)
         except AnswerError as error:
@@ -326,15 +327,15 @@ class SamplerSession:
         """
         found = self._find(slot)
         length = found.length - backtrack
-        guest = self._guest
+        vocab_size = self._guest.vocab_size
         if backtrack and not 0 <= backtrack <= found.room:
             raise self._misuse(f"expected to take back at most {found.room} ids, got {backtrack}")
-        if length + len(tokens) > guest.layout.history_capacity:
-            problem = f"expected at most {guest.layout.history_capacity} ids of history, got more"
+        if length + len(tokens) > self._history_capacity:
+            problem = f"expected at most {self._history_capacity} ids of history, got more"
             raise self._misuse(problem)
         for token in tokens:
-            if not 0 <= token < guest.vocab_size:
-                raise self._misuse(f"expected a token below {guest.vocab_size}, got {token}")
+            if not 0 <= token < vocab_size:
+                raise self._misuse(f"expected a token below {vocab_size}, got {token}")
         found.change(tokens, backtrack)
 
     def close_slot(self, slot: int) -> None:

@@ -123,7 +123,8 @@ class Slot:
     def change(self, tokens: Sequence[int], backtrack: int) -> None:
         """Takes ids off the history and appends others; the caller has checked both."""
         length = self.length - backtrack
-        self.kept = min(self.kept, length)
+        if backtrack:
+            self.kept = min(self.kept, length)
         for token in tokens:
             self.history[length] = token
             length += 1
