@@ -376,6 +376,7 @@ def test_the_layout_holds_the_largest_vocabularies_and_contexts(sampler):
         (Parameters(random=u64(0.6), config=b'{"xtc_probability":1}'), 11e6),
         (Parameters(random=u64(0.6), config=b'{"dynatemp_range":0.5}'), 9e6),
         (Parameters(random=u64(0.6), config=b'{"typical_p":0.9}'), 11e6),
+        (Parameters(random=u64(0.6), top_p=0.95, config=b'{"top_n_sigma":0}'), 11e6),
     ],
 )
 def test_a_step_at_128k_logits_costs_no_more_instructions_than_the_readme_says(sampler, parameters, most):

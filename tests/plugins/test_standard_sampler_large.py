@@ -80,6 +80,9 @@ CONFIGS: list[dict[str, Any]] = [
     {"dynatemp_range": 0.5, "typical_p": 0.7, "samplers": ["temperature", "typ_p"]},
     {"dynatemp_range": 0.5, "top_n_sigma": 2, "samplers": ["temperature", "top_n_sigma"]},
     {"typical_p": 0.8, "xtc_probability": 1, "xtc_threshold": 1e-3, "top_n_sigma": 3},
+    {"top_n_sigma": 4},
+    {"samplers": ["top_p", "temperature"]},
+    {"samplers": ["top_p", "penalties", "min_p", "temperature"]},
     {"dynatemp_range": 0.5, "samplers": ["temperature", "penalties"]},
     {"typical_p": 0.8, "samplers": ["typ_p", "penalties", "temperature"]},
 ]
@@ -104,7 +107,8 @@ def compare_configured(sampler, chance: np.random.Generator, cases: int) -> int:
     for case in range(cases):
         size = int(chance.choice(SIZES))
         logits, config = row_of(chance, size), CONFIGS[case % len(CONFIGS)]
-        parameters = replace(asked(chance, size), config=written(config))
+        top_p = float(chance.choice([1, 1, 0.3, 0.9, 0.999]))
+        parameters = replace(asked(chance, size), top_p=top_p, config=written(config))
         who = configured(logits, parameters, config, 2 * config.get("mirostat_tau", 5))
         if who is None or who.on_boundary:
             continue

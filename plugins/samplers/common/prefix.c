@@ -264,3 +264,12 @@ uint32_t prefix_id(struct prefix *prefix, struct place place) {
     open_bucket(prefix, place.bucket);
     return prefix->tied ? ties_id(prefix->row, prefix->value, place.index) : sorted[place.index].id;
 }
+
+double prefix_last_logit(struct prefix *prefix, struct place place) {
+    open_bucket(prefix, place.bucket);
+    uint32_t next = place.index + 1, count = counts[place.bucket];
+    double logit = prefix->tied ? prefix->value : sorted[place.index].logit;
+    if (next < count && (prefix->tied || sorted[next].logit == logit))
+        return __builtin_nan("");
+    return logit; /* the next bucket's are lower */
+}

@@ -65,4 +65,7 @@ struct place prefix_by_weight(struct prefix *prefix, struct place end, double we
 uint32_t prefix_id(struct prefix *prefix, struct place place);
 double prefix_weight(struct prefix *prefix, struct place place);
 
+/* The logit at a place, where no later candidate has the same one; else NaN. */
+double prefix_last_logit(struct prefix *prefix, struct place place);
+
 #endif

@@ -66,6 +66,7 @@ static void cut_at_floor(struct pool *pool) {
     pool->max = kept[0].logit;
     pool->floor = MINUS_INFINITY;
     pool->ceiling = __builtin_inf();
+    pool->has_window = 0;
 }
 
 /* ---- temperature ------------------------------------------------------------------------------------------------- */
@@ -163,7 +164,7 @@ static double mass_of_kept(struct pool *pool) {
 
 void pool_top_k(struct pool *pool, uint32_t k) {
     resolve(pool);
-    if (pool->ceiling < __builtin_inf())
+    if (pool->has_window)
         pool_settle(pool);
     for (uint32_t wanted = FIRST_GATHERED; pool->open; wanted = wanted < pool->row->count ? wanted * GROWTH : wanted) {
         float least = prefix_threshold(pool->row, wanted < 2 * (uint64_t)k ? 2 * k : wanted);
@@ -191,12 +192,35 @@ static int cut_at_mass(struct pool *pool, double target) {
     return 0;
 }
 
+/* Leaves the pool open above a floor that the spectrum tells. */
+static int open_top_p(struct pool *pool, double p) {
+    if (!spectrum_take(&pool->spectrum, pool->row, pool->max, pool->beta))
+        return 0;
+    struct weighed sums = spectrum_weigh(&pool->spectrum, pool->beta);
+    struct prefix prefix;
+    prefix_of_spectrum(&prefix, pool->row, scale_of(pool), &pool->spectrum);
+    struct place end = prefix_by_count(&prefix, UINT32_MAX);
+    double target = p * sums.mass, slack = 2.1 * sums.error;
+    struct place low = prefix_by_mass(&prefix, end, target * (1 - slack), 0);
+    struct place high = prefix_by_mass(&prefix, end, target * (1 + slack), 0);
+    if (!low.found || !high.found || low.bucket != high.bucket || low.index != high.index)
+        return 0;
+    double floor = prefix_last_logit(&prefix, low);
+    if (floor != floor)
+        return 0;
+    pool->floor = floor;
+    pool->has_window = 1;
+    return 1;
+}
+
 void pool_top_p(struct pool *pool, double p) {
     pool_settle(pool);
     if (!pool->open) {
         cut_at_mass(pool, p * mass_of_kept(pool));
         return;
     }
+    if (open_top_p(pool, p))
+        return;
     double target = p * row_mass(pool->row, scale_of(pool));
     for (uint32_t wanted = FIRST_GATHERED;; wanted = wanted < pool->row->count ? wanted * GROWTH : wanted) {
         float least = wanted < pool->row->count ? prefix_threshold(pool->row, wanted) : (float)MINUS_INFINITY;
@@ -251,6 +275,7 @@ static int open_window(struct pool *pool, double p) {
         return 0;
     pool->floor = floor;
     pool->ceiling = ceiling;
+    pool->has_window = 1;
     return 1;
 }
 
@@ -372,8 +397,7 @@ void pool_surprise(struct pool *pool, double mu) {
 }
 
 static uint32_t draw_open(struct pool *pool, double u) {
-    int has_window = pool->ceiling < __builtin_inf();
-    if (pool->is_pending || has_window) {
+    if (pool->is_pending || pool->has_window) {
         struct window window = {pool->floor, pool->ceiling, pool->beta, pool->beta};
         if (pool->is_pending) {
             window.least_inverse = 1 / pool->hottest;

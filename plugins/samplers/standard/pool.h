@@ -33,7 +33,8 @@ struct pool {
     int is_pending; /* of an open pool: `dynamic` is asked for, of which only bounds are known, and beta is of before */
     struct dynamic dynamic;
     double coolest, hottest;
-    struct spectrum spectrum; /* of an open pool with a ceiling, or whose temperature is pending */
+    int has_window; /* of an open pool: floor and ceiling lie in the spectrum's bins */
+    struct spectrum spectrum; /* of an open pool with a window, or whose temperature is pending */
 };
 
 /* `max` is the row's maximum and above -inf. If it is +inf, those at +inf are all there is, and equal. */
