@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from ..signing.errors import Code, SealhostError
 
-GuestErrorKind: TypeAlias = Literal["trap", "timeout", "invalid", "error", "empty", "quarantined", "busy"]
+GuestErrorKind: TypeAlias = Literal["trap", "timeout", "invalid", "config", "error", "empty", "quarantined", "busy"]
 
 
 class SandboxError(SealhostError):
@@ -50,7 +50,7 @@ class GuestError(SandboxError):
 
     Args:
         plugin: Name of the plugin.
-        kind: "trap", "timeout", "invalid", "error" or "empty"; "quarantined" or "busy" when it was not called at all.
+        kind: "trap", "timeout", "invalid", "config", "error" or "empty"; "quarantined" or "busy": it was not called.
         problem: What happened.
         remedy: What to do about it.
 

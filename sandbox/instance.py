@@ -40,6 +40,7 @@ _SHOWN = (60, 80)
 """Characters of a guest's own words that an error shows, from both ends; an error is one line."""
 
 _STATUS_NAMES = {int(s): s.name for s in abi.Status}
+_KINDS: dict[int, GuestErrorKind] = {abi.Status.ERROR_CONFIG: "config", abi.Status.ERROR_EMPTY: "empty"}
 
 
 class Code(NamedTuple):
@@ -199,7 +200,7 @@ class Instance:
         self.fail("one that reported an error")
         text = self.memory.read(error_at, error_capacity).split(b"\0", 1)[0].decode(errors="replace")
         known = _STATUS_NAMES.get(status, f"status {status:#x}")
-        kind: GuestErrorKind = "empty" if status == abi.Status.ERROR_EMPTY else "error"
+        kind = _KINDS.get(status, "error")
         said = f': "{_shortened(text)}"' if text else ""
         return GuestError(
             self._program.plugin, kind, f"{name} answered {known}{said}", "change the request, or the plugin"

@@ -7,7 +7,7 @@
 
 Rules
 * A session is one instance: a choice of a request, or one encode. It ends well or with one failure.
-* Traps, timeouts and invalid answers are strikes; what a guest says itself ("error", "empty") is not.
+* Traps, timeouts and invalid answers are strikes; what a guest says itself ("config", "error", "empty") is not.
 * All of it is thread-safe; time comes from the clock that was handed in.
 """
 

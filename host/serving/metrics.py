@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .service import Service
     from .telemetry import Histogram
 
-FAILURES: Final = ("trap", "timeout", "invalid", "error", "empty")
+FAILURES: Final = ("trap", "timeout", "invalid", "config", "error", "empty")
 """Kinds of a plugin's failures (sandbox.GuestError), so that each is there before it has happened."""
 
 SHORT_DIGEST: Final = 12

@@ -49,10 +49,9 @@ def refusal(error: SealhostError) -> tuple[int, dict[str, Any]]:
         return 500, error_object(message, kind=SERVER, code="template_error")
     if error.code is Code.USAGE:  # found deeper down, but asked for by the client, such as a text that is too long
         return 400, error_object(message)
-    if isinstance(error, GuestError) and error.kind in {
-        "quarantined",
-        "busy",
-    }:  # not this request's fault, nor for long
+    if isinstance(error, GuestError) and error.kind == "config":
+        return 400, error_object(message, param="sampler_config", code=INVALID_VALUE)
+    if isinstance(error, GuestError) and error.kind in {"quarantined", "busy"}:  # not its fault, nor for long
         return 503, error_object(message, kind=SERVER, code=f"plugin_{error.kind}")
     reason = "plugin_error" if error.code == Code.PLUGIN else "internal_error"
     return 500, error_object(message, kind=SERVER, code=reason)

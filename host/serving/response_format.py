@@ -98,7 +98,7 @@ def try_config(request: Generate, model: ServedModel, config: bytes, field: str)
         ) as session:
             session.prepare((0,))
     except GuestError as error:
-        if error.kind != "error":
+        if error.kind != "config":
             raise
         remedy = "correct it, see the sampler's documentation" if field == "sampler_config" else "simplify the schema"
         raise RequestError(error.reason, remedy, param=field) from None

@@ -170,7 +170,7 @@ def test_guests_own_words_are_shown_escaped(sandbox, build_guest):
     sampler = sandbox.load_sampler(build_guest("sampler", text), VOCABULARY)
     with sampler.session(SamplingParams(), []) as session, pytest.raises(GuestError) as caught:
         session.step()
-    assert caught.value.kind == "error"
+    assert caught.value.kind == "config"
     assert caught.value.plugin == "guest"
     assert 'ERROR_CONFIG: "bad \\x1b[31m config"' in str(caught.value)
 

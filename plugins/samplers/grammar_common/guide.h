@@ -40,7 +40,7 @@ static int32_t too_much(const char *what) {
     error_begin("expected a grammar within this guest's bounds, got one with too many ");
     error_text(what);
     error_text("; make it simpler");
-    return SEALHOST_ERROR_CAPACITY;
+    return SEALHOST_ERROR_CONFIG;
 }
 
 /* Positions that are made anew know no masks. */
@@ -153,9 +153,8 @@ static int32_t forced(uint32_t id, uint32_t room) {
 
 static int32_t sample(void) {
     if (!began || row->flags & SEALHOST_ROW_NEW || row->history_length < row->prompt_length + read) {
-        int32_t status = begin();
-        if (status)
-            return status;
+        if (begin()) /* whatever it says, the configuration is why */
+            return SEALHOST_ERROR_CONFIG;
     }
     uint32_t round = position_round;
     here = positions_renew(here);

@@ -22,6 +22,7 @@ MAPPED: list[tuple[SealhostError, int, str, str | None]] = [
     (TemplateError("chat_template", "a", "b"), 500, "server_error", "template_error"),
     (GuestError("bpe", "trap", "a"), 500, "server_error", "plugin_error"),
     (GuestError("bpe", "timeout", "a"), 500, "server_error", "plugin_error"),
+    (GuestError("regex", "config", "a"), 400, "invalid_request_error", "invalid_value"),
     (GuestError("bpe", "quarantined", "a"), 503, "server_error", "plugin_quarantined"),
     (GuestError("bpe", "busy", "a"), 503, "server_error", "plugin_busy"),
     (SandboxError("plugin bpe", "text too long", "send less"), 400, "invalid_request_error", None),

@@ -141,13 +141,15 @@ def test_a_model_without_the_sampler_says_how_to_get_it(live: Any) -> None:
 
 
 def test_what_the_guest_refuses_is_the_clients_fault(formatted: Any, grammar: Grammar) -> None:
-    grammar.failure = GuestError("json", "error", 'step answered ERROR_UNSUPPORTED: "schema: got contains"')
+    grammar.failure = GuestError("json", "config", 'step answered ERROR_CONFIG: "schema: got contains"')
     refused(ask(formatted, schema_format(SCHEMA)), "response_format.json_schema.schema", "contains")
     assert grammar.closed == 1
     assert not formatted.plane.engine.submitted
 
 
-@pytest.mark.parametrize(("kind", "status"), [("trap", 500), ("timeout", 500), ("quarantined", 503), ("busy", 503)])
+@pytest.mark.parametrize(
+    ("kind", "status"), [("trap", 500), ("timeout", 500), ("error", 500), ("quarantined", 503), ("busy", 503)]
+)
 def test_a_guest_that_fails_is_not_the_clients_fault(formatted: Any, grammar: Grammar, kind: Any, status: int) -> None:
     grammar.failure = GuestError("json", kind, "it did not work")
     refused(ask(formatted, {"type": "json_object"}), "", "it did not work", status)
@@ -162,7 +164,7 @@ def test_a_configuration_of_the_clients_own_is_tried_too_on_both_routes(
     assert formatted.client.post(path, json=body).status_code == 200
     assert grammar.tried == [formatted.plane.engine.submitted[-1].sampler_config]
     before = len(formatted.plane.engine.submitted)
-    grammar.failure = GuestError("json", "error", "grammar: line 1, column 9: expected a rule")
+    grammar.failure = GuestError("json", "config", "grammar: line 1, column 9: expected a rule")
     refused(formatted.client.post(path, json=body), "sampler_config", "grammar: line 1, column 9: expected a rule")
     assert len(formatted.plane.engine.submitted) == before
     assert grammar.closed == 2
