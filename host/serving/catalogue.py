@@ -57,7 +57,7 @@ class Tokenize:
         request = read(TokenizeRequest, await exchange.body())
         special = {"add_special": bool(request.add_special), "parse_special": bool(request.parse_special)}
         with self._service.registry.hold(request.model) as model:
-            work = self._service.workers.run(model.tokenizer.encode, request.content, **special)
+            work = self._service.work(model, model.tokenizer.encode, request.content, **special)
             tokens = await exchange.while_connected(work)
         await exchange.answer({"tokens": tokens})
 
@@ -76,7 +76,7 @@ class Detokenize:
             problem = f"expected at most {MAX_TOKENS} token ids, got {len(request.tokens)}"
             raise http_refusal(400, problem, "send fewer", param="tokens", code=INVALID_VALUE)
         with self._service.registry.hold(request.model) as model:
-            work = self._service.workers.run(prompts.spelled, model, request.tokens, "tokens")
+            work = self._service.work(model, prompts.spelled, model, request.tokens, "tokens")
             content = await exchange.while_connected(work)
         await exchange.answer({"content": content})
 

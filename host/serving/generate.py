@@ -70,7 +70,7 @@ class Chat:
         with self._service.registry.hold(request.model) as model:
             request = with_format(request, model)
             options = chat_options(request, model)
-            ids = await self._service.workers.run(_chat_ids, model, request)
+            ids = await self._service.work(model, _chat_ids, model, request)
             await _try_config(self._service, request, model, options)
             requests = _requests(model, [ids], options, "messages")
             await _generate(self._service, exchange, _job(request, model, requests, ChatReply(model, options)))
@@ -95,7 +95,7 @@ class Completions:
             if request.echo and request.logprobs is not None:
                 problem = "expected it without logprobs, which are not computed for the prompt"
                 raise http_refusal(400, problem, "leave one out", param="echo", code=UNSUPPORTED_PARAMETER)
-            ids, texts = await self._service.workers.run(_encode, model, request)
+            ids, texts = await self._service.work(model, _encode, model, request)
             await _try_config(self._service, request, model, options)
             requests = _requests(model, ids, options, "prompt")
             reply = CompletionReply(model, options, texts, echo=bool(request.echo))
@@ -104,7 +104,7 @@ class Completions:
 
 async def _try_config(service: Service, request: Generate, model: ServedModel, options: Options) -> None:
     if (field := field_to_try(request, model)) is not None:
-        await service.workers.run(try_config, request, model, options.sampler_config, field)
+        await service.work(model, try_config, request, model, options.sampler_config, field)
 
 
 def _chat_ids(model: ServedModel, request: ChatRequest) -> tuple[int, ...]:

@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from .refusal import http_refusal
 from .telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .generation import Generation
-    from .served import Registry
+    from .served import Registry, ServedModel
     from .workers import Workers
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,16 @@ class Service:
         finally:
             self.generations.discard(generation)
             generation.close()
+
+    async def work(self, model: ServedModel, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Runs a job for a model on a worker thread.
+
+        Raises:
+            RequestError: 503, too many are waiting.
+        """
+        if len(self.registry.models) > 1:
+            return await self.workers.run_for(model.name, job, *args, **kwargs)
+        return await self.workers.run(job, *args, **kwargs)
 
     def refuse_new(self) -> None:
         """From now on every new request gets 503."""

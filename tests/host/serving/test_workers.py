@@ -113,7 +113,24 @@ def test_what_a_job_raises_comes_back_and_gives_its_place_back() -> None:
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
                 await workers.run(lambda: 1 // 0)
-            assert workers._held == 0
+            assert workers._held.total() == 0
+        workers.close()
+
+    run(scenario)
+
+
+def test_a_model_of_several_leaves_room_for_the_others(gate: threading.Event) -> None:
+    async def scenario() -> None:
+        workers = Workers(threads=1, limit=6)
+        stuck = [asyncio.create_task(workers.run_for("slow", gate.wait, PATIENCE_S)) for _ in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(RequestError, match="fewer than 3") as caught:
+            await workers.run_for("slow", lambda: None)
+        assert caught.value.status == 503
+        assert await workers.run_for("other", lambda: "answered") == "answered"
+        gate.set()
+        assert all(await asyncio.gather(*stuck))
+        assert await workers.run_for("slow", lambda: "again") == "again"
         workers.close()
 
     run(scenario)
