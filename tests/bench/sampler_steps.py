@@ -42,6 +42,8 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any] | None]] = [
     ("configured: greedy", "heads", {"temperature": 0}, {"top_n_sigma": 2}),
     ("configured: everything", "heads", {**FILTERS, **PENALTIES}, EVERYTHING),
     ("top-n-sigma 1 alone", "heads", {}, {"top_n_sigma": 1}),
+    ("configured: top-p 0.95 alone", "heads", {"top_p": 0.95}, {"top_n_sigma": 0}),
+    ("configured: top-p 0.95 alone", "flat", {"top_p": 0.95}, {"top_n_sigma": 0}),
     ("DRY alone", "heads", {}, {"dry_multiplier": 0.8}),
     *((f"{name} alone", row, {}, config) for row in ("heads", "flat") for name, config in (
         ("mirostat", {"mirostat": 2}),
