@@ -108,7 +108,7 @@ def test_both_routes_keep_to_a_grammar(client: openai.OpenAI) -> None:
     [
         ({"grammar": "root ::= item\nitem ::= item"}, "grammar: line 2, column 10: expected no left recursion"),
         ({"grammar": "root ::= ", "schema": {}}, "either schema or grammar, got both"),
-        ({}, "expected a configuration"),
+        ({}, "expected at least 1 properties"),
         ({"grammar": "root ::= " + "(" * 60_000 + ")" * 60_000}, "expected at most 16384 bytes"),
         ({"grammar": "root ::= " + "(" * 7_000 + ")" * 7_000}, "at most 256 groups within groups"),
     ],
