@@ -132,9 +132,9 @@ def _make_bundle(places: Places) -> None:
 
 
 def _plugins() -> list[PluginSource]:
-    from .packing import find_plugin  # noqa: PLC0415 — see above
+    from .packing import SAMPLERS, find_plugin  # noqa: PLC0415 — see above
 
-    return [find_plugin("bpe", "tokenizer"), find_plugin("standard", "sampler")]
+    return [find_plugin("bpe", "tokenizer"), *(find_plugin(name, "sampler") for name in SAMPLERS)]
 
 
 def _version_of(bundle: Path) -> int:

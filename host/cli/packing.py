@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...signing import Code, SealError
 from ...signing.declaration import PluginSource, read_input, read_plugin
@@ -20,6 +20,10 @@ from ..weights.gguf import GgufFile
 from ..weights.vocabulary import REFERENCE_GUESTS
 from .bare_file import opened_file
 from .plugin_folder import read_source
+
+SAMPLERS: Final = ("standard", "json")
+"""Reference samplers that go into a model's bundle unless its publisher chooses: one to draw with, and one for the
+`response_format` that clients of this API count on."""
 
 _REFERENCE_FOLDERS = {"tokenizer": "tokenizers", "sampler": "samplers"}
 

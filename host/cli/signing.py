@@ -89,7 +89,7 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
         tokenizer: A reference plugin's name, or the path of a .wasm with a .toml beside it. [default: the reference
             plugin for the file's tokenizer model]
         sampler: The same for samplers; may be given several times, the first is the default. `response_format`
-            needs one named json: --sampler standard --sampler json. [default: standard]
+            needs one named json. [default: standard and json]
         template: Chat template to use instead of the GGUF's own.
         document: Licence, model card or the like to carry along; may be given several times.
         json: Print one JSON object.
@@ -101,7 +101,7 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
         own = packing.facts_of(model)
         plugins = [
             packing.find_plugin(tokenizer or own.tokenizer, "tokenizer"),
-            *(packing.find_plugin(one, "sampler") for one in sampler or ["standard"]),
+            *(packing.find_plugin(one, "sampler") for one in sampler or packing.SAMPLERS),
         ]
         with progress_bar("packing") as progress:
             packed = signing_pack.pack(

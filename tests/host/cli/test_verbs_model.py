@@ -198,8 +198,8 @@ def test_the_demo_shows_what_it_trusted_uses_its_bundle_again_and_repairs_it(
     digest = hashlib.sha256((bundle / "manifest.json").read_bytes()).hexdigest()
     modules = [hashlib.sha256(module.read_bytes()).hexdigest() for module in (bundle / "plugins").iterdir()]
     assert "The capital of France is Paris." in first
-    assert len(modules) == 2
-    verified = re.search(r"verified 98 MB \((\d+\.\d+) s\) and loaded them in (\d+\.\d+) s", first)
+    assert len(modules) == 3
+    verified = re.search(r"verified 99 MB \((\d+\.\d+) s\) and loaded them in (\d+\.\d+) s", first)
     assert verified is not None
     assert float(verified[1]) > 0
     limits = tomllib.loads((reference_plugin("sampler", "standard") / "plugin.toml").read_text())["limits"]
