@@ -134,8 +134,9 @@ class Pipe:
 
 
 def test_a_client_that_reads_slowly_is_served_until_it_stops() -> None:
-    connection, pipe = protocol.BoundedHttp(Config(lambda *_: None), ServerState(), {}), Pipe()
-    connection.transport, connection.loop, connection.flow = pipe, pipe, FlowControl(pipe)
+    pipe = Pipe()
+    connection = protocol.BoundedHttp(Config(lambda *_: None), ServerState(), {}, _loop=pipe)
+    connection.transport, connection.flow = pipe, FlowControl(pipe)
     connection.pause_writing()
     for _ in range(3):
         pipe.left -= protocol.MIN_READ_BYTES
