@@ -1,6 +1,6 @@
 """What the sandbox costs a served token: the same engine with guests and with native host code, in one run.
 
-    python tests/bench/serving.py [MODEL.gguf] [--threads 2] [--rounds 21] [--tokens 128] [--json OUT]
+    python tests/bench/serving.py [MODEL.gguf] [--threads 2] [--rounds 21] [--tokens 128] [--only greedy] [--json OUT]
 
 One process, one loaded model, two engines over it that take turns: one with the bundle's own tokenizer and sampler in
 their sandboxes, one with native twins of both (native_twins.py). A round serves each workload on both sides, in an order
@@ -124,11 +124,13 @@ class Side:
         return Served(workload.concurrency * tokens / seconds, processor, answers)
 
 
-def compare(sides: list[Side], rounds: int, tokens: int) -> dict[Workload, dict[str, list[float]]]:
+def compare(
+    sides: list[Side], workloads: list[Workload], rounds: int, tokens: int
+) -> dict[Workload, dict[str, list[float]]]:
     """Tokens/s of both sides and their ratio within each round; beside them the ratio of one side with itself."""
-    results = {one: {"sandbox": [], "native": [], "ratio": [], "floor": [], "processor": []} for one in WORKLOADS}
+    results = {one: {"sandbox": [], "native": [], "ratio": [], "floor": [], "processor": []} for one in workloads}
     for number in range(rounds + 1):  # round 0 warms up
-        for workload in WORKLOADS:
+        for workload in workloads:
             order = (0, 1) if number % 2 == 0 else (1, 0)
             figures = {side: sides[side].serve(workload, tokens) for side in order}
             again = sides[order[0]].serve(workload, tokens)
@@ -177,8 +179,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--tokens", type=int, default=128, help="ids of each answer, as in other tools")
+    parser.add_argument("--only", default="", help="measure only workloads whose name begins so, such as 'greedy, 8'")
     parser.add_argument("--json", type=Path, help="also write every figure to this file")
     options = parser.parse_args()
+    workloads = [one for one in WORKLOADS if str(one).startswith(options.only)]
     if options.model is None:
         from sealhost.host.cli.demo_model import fetch_demo_model
 
@@ -194,7 +198,7 @@ def main() -> None:
         pairs = [[Side(one, one.tokenizer, one.samplers, config), Side(one, *twins, config)] for one in (loaded, bare)]
         for side in (side for pair in pairs for side in pair):
             stack.callback(side.close)
-        results, beside = (compare(pair, options.rounds, options.tokens) for pair in pairs)
+        results, beside = (compare(pair, workloads, options.rounds, options.tokens) for pair in pairs)
         table = costs(loaded.vocabulary)
     report(results, beside, table)
     if options.json:
