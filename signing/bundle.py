@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,7 @@ class VerifiedPlugin:
     config_schema: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
+class VerifyReport(NamedTuple):
     """What verifying cost.
 
     Attributes:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import mmap
 import os
 import threading
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,8 @@ from .source import size_changed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_POPULATED: Final = getattr(mmap, "MAP_POPULATE", 0)
 
 _MAX_WORKERS: Final = 32
 """Threads at most: beyond it memory bandwidth is used up."""
@@ -113,11 +116,11 @@ class ChunkHashing:
 
     def _work(self) -> None:
         try:
-            with memoryview(bytearray(min(CHUNK_BYTES, self._size))) as memory:
+            with _buffer(min(CHUNK_BYTES, self._size)) as memory, memoryview(memory) as chunks:
                 while (index := next(self._indices)) < self._count and not self._failures and not self._stopped:
                     start = index * CHUNK_BYTES
                     length = min(CHUNK_BYTES, self._size - start)
-                    with memory[:length] as chunk:
+                    with chunks[:length] as chunk:
                         digest = read_chunk(self._descriptor, self._path, self._size, start, chunk)
                     self._digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = digest
                     self._report(length)
@@ -131,6 +134,11 @@ class ChunkHashing:
                 self._unreported += length
         if meter is not None:
             meter.advance(length)
+
+
+def _buffer(size: int) -> mmap.mmap:
+    """Memory of at least `size` bytes, whose pages are there at once: faults would cost as much as half a chunk."""
+    return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _POPULATED)
 
 
 def chunk_table(descriptor: int, path: str, size: int, meter: Meter) -> bytes:

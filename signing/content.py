@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .chunks import ChunkHashing, Meter, flat_digest
 from .comparison import Change, changed, chunk_change, compare, file_change, folders_of
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from .weights import Reading
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """Bytes that were hashed and found right.
 
     Attributes:

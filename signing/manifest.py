@@ -2,7 +2,7 @@
 
 * `parse_manifest` takes bytes and opens nothing; it raises SealError and nothing else.
 * A Manifest that exists has passed every rule that does not need the disk.
-* The values are msgspec structs, frozen like the dataclasses elsewhere: one declaration is both the type and
+* The values are msgspec structs, frozen like the other records: one declaration is both the type and
   the strict schema, so the two cannot drift apart.
 
 Example:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from .ed25519 import SIGNATURE_BYTES
 from .errors import Code, SealError
@@ -27,8 +26,7 @@ def signed_message(manifest_digest: bytes) -> bytes:
     return _MESSAGE_PREFIX + manifest_digest
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureFile:
+class SignatureFile(NamedTuple):
     """A signature and the id of the key that it claims to be from.
 
     Attributes:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import Code, SealError
 from .limits import MAX_SIGNATURES
@@ -35,8 +34,7 @@ _LINE = re.compile(rb"# signed ([0-9a-f]{64}) ([A-Za-z0-9+/]{86}==)")
 _REMEDY = "fetch the file again, or have its keepers sign it again"
 
 
-@dataclass(frozen=True, slots=True)
-class SignedText:
+class SignedText(NamedTuple):
     """A document and the signatures that it bears.
 
     Attributes:

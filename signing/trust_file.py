@@ -11,10 +11,9 @@ Example:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -108,8 +107,7 @@ def _refuse(where: str, problem: str, code: Code = Code.PARSE) -> SealError:
     return SealError(code, where, problem, _REMEDY)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """A trust.toml whose keys are sound and whose own signatures, if it asks for them, are there.
 
     Attributes:
@@ -236,8 +234,7 @@ def _is_plain(entry: KeyEntry) -> bool:
     return entry.status == "active" and entry.not_before is UNSET and entry.not_after is UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class Revocations:
+class Revocations(NamedTuple):
     """A revoked.toml that the policy's root has signed.
 
     Attributes:

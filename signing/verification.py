@@ -14,8 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .bundle import MADE_BY_VERIFY, VerifiedBundle, VerifiedPlugin, VerifyReport
 from .comparison import SIGNATURE_PATH
@@ -43,8 +42,7 @@ _NO_LONGER_COUNTS: Final = frozenset({Code.REVOKED, Code.EXPIRED})
 """Refusals of a key that leave it to the other signatures whether the bundle is accepted (clause 6.2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(NamedTuple):
     """The outcome of a check that keeps no bytes: nothing can be loaded from it.
 
     Attributes:
@@ -60,8 +58,7 @@ class Audit:
     report: VerifyReport
 
 
-@dataclass(frozen=True, slots=True)
-class _Signed:
+class _Signed(NamedTuple):
     """A manifest that trusted keys have signed."""
 
     manifest: Manifest

@@ -23,8 +23,7 @@ import sys
 import threading
 import time
 import weakref
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from .chunks import read_chunk, worker_count
 from .comparison import changed, chunk_change, file_change
@@ -54,8 +53,7 @@ _UNREAD, _KEPT, _DROPPED = range(3)
 """What became of a chunk: not checked yet; right, and in memory; right, and not kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignedWeights:
+class SignedWeights(NamedTuple):
     """What the manifest says about the weights.
 
     Attributes:
