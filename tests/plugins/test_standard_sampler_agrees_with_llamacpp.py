@@ -133,7 +133,15 @@ def test_dry_is_the_peers(peer, smollm2_gguf, breakers):
 
 
 PIECES = ["q", "x", "z", "j", " it", " the", ":", "\n", " at", "at", "he", '"', " *", "."]
-SPELLED = [None, ["qx", "tq"], ["he", "zqj"], ["\n", "x"], [" itq", "jz", "z"], ["t:", "e:"], [".q", "zx"]]
+SPELLED = [
+    None,
+    ["qx", "tq"],
+    ["he", "zqj"],
+    ["\n", "x"],
+    [" itq", "jz", "z"],
+    ["t:", "e:"],
+    [".q", "zx", "xz", "jq", "qj"],
+]
 
 
 @pytest.mark.parametrize("breakers", SPELLED)
