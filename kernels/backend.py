@@ -23,6 +23,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -318,6 +320,9 @@ class Backend(Protocol):
     @property
     def kv_type(self) -> KvType:
         """How its models keep keys and values; all of them in one way, so no pool ever mixes two."""
+
+    def sha256(self, buffers: Sequence[memoryview]) -> list[bytes]:
+        """SHA-256 of each buffer as fast as this machine can. Any thread; gives the GIL away for long buffers."""
 
     def builder(self, spec: DecoderSpec, *, threads: int) -> ModelBuilder:
         """Starts a model of this shape on this many threads."""

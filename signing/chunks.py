@@ -121,7 +121,8 @@ class ChunkHashing:
                     start = index * CHUNK_BYTES
                     length = min(CHUNK_BYTES, self._size - start)
                     with chunks[:length] as chunk:
-                        digest = read_chunk(self._descriptor, self._path, self._size, start, chunk)
+                        read_chunk(self._descriptor, self._path, self._size, start, chunk)
+                        digest = hashlib.sha256(chunk).digest()
                     self._digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = digest
                     self._report(length)
         except BaseException as error:  # noqa: BLE001 — raised by `table`, also Ctrl-C, after everybody has stopped
@@ -146,8 +147,8 @@ def chunk_table(descriptor: int, path: str, size: int, meter: Meter) -> bytes:
     return ChunkHashing(descriptor, path, size).table(meter)
 
 
-def read_chunk(descriptor: int, path: str, size: int, start: int, chunk: memoryview) -> bytes:
-    """Fills `chunk` from the file at `start` and returns the SHA-256 of what stands there now.
+def read_chunk(descriptor: int, path: str, size: int, start: int, chunk: memoryview) -> None:
+    """Fills `chunk` from the file at `start`.
 
     Raises:
         SealError: E_SIZE if the file ends within it; `path` and `size` are for the message.
@@ -160,7 +161,6 @@ def read_chunk(descriptor: int, path: str, size: int, start: int, chunk: memoryv
         if got == 0:
             raise size_changed(path, size)
         done += got
-    return hashlib.sha256(chunk).digest()
 
 
 def flat_digest(descriptor: int, path: str, size: int) -> str:

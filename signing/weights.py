@@ -32,9 +32,13 @@ from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .source import size_changed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from .chunks import Meter
+
+    Sha256 = Callable[[Sequence[memoryview]], Sequence[bytes]]
+    """Digests of several buffers, in their order."""
 
 Reading = Literal["whole", "ahead", "lazy"]
 """When weights are read and checked (clause 7.4): all before `verify` returns; a stretch ahead of who consumes them;
@@ -45,6 +49,12 @@ _AHEAD_BYTES: Final = 128 << 20
 would be read into ever new pages, where now those that were released come back."""
 _AHEAD_CHUNKS_PER_WORKER: Final = 4
 """The least that keeps each of many workers busy while a tensor is repacked."""
+
+_CHUNKS_AT_ONCE: Final = 2
+"""Chunks that a worker reads and hashes together, since hashing two can take hardly longer than one (`hash_with`)."""
+
+_SAMPLE_BYTES: Final = 4096, 1000
+"""Lengths that a faster SHA-256 is tried with: whole blocks, and not."""
 
 _NO_RESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000) if sys.platform == "linux" else 0
 """The map of weights that are consumed piece by piece may be larger than the memory there is."""
@@ -108,6 +118,7 @@ class VerifiedWeights:
         self._pending: dict[int, Future[None]] = {}
         self._refusal: BaseException | None = None
         self._finished = self._closed = False
+        self._sha256: Sha256 = sha256_each
         self._flat = hashlib.sha256() if signed.flat is not None else None
         self._absorbed = 0
         self._lock = threading.Condition()
@@ -136,6 +147,20 @@ class VerifiedWeights:
         if self._closed or self._states.count(_KEPT, chunks.start, chunks.stop) != len(chunks):
             raise ValueError("expected weights that are held, got finished or closed ones")
         return self._bytes[start:stop].toreadonly()
+
+    def hash_with(self, sha256: Sha256) -> None:
+        """Has the chunks that no worker has begun hashed by a faster SHA-256 of several buffers.
+
+        Args:
+            sha256: Any worker calls it, with buffers of up to a chunk. Part of what is trusted, as hashlib is.
+
+        Raises:
+            ValueError: it is no SHA-256.
+        """
+        samples = [memoryview(bytearray([mark]) * length) for length in _SAMPLE_BYTES for mark in (1, 2)]
+        if list(sha256(samples)) != sha256_each(samples):
+            raise ValueError("expected a function that gives hashlib's SHA-256, got one that gives something else")
+        self._sha256 = sha256
 
     def release(self, start: int, stop: int) -> None:
         """Gives the whole pages inside [start, stop) back to the system; they read as zeros from then on.
@@ -194,18 +219,21 @@ class VerifiedWeights:
                 raise self._refusal
             if self._closed or (self._lazy and self._finished):
                 return []
-            end = min(chunks.stop + self._ahead, len(self._states))
-            for index in chunks if self._lazy else range(self._begun, end):
-                if self._states[index] == _UNREAD and index not in self._pending:
-                    self._pending[index] = self._pool.submit(self._check, index)
+            # in whole groups: whoever asks for one chunk after the other would get each on its own
+            end = min(-(-(chunks.stop + self._ahead) // _CHUNKS_AT_ONCE) * _CHUNKS_AT_ONCE, len(self._states))
+            wanted = chunks if self._lazy else range(self._begun, end)
+            new = [index for index in wanted if self._states[index] == _UNREAD and index not in self._pending]
+            for at in range(0, len(new), _CHUNKS_AT_ONCE):
+                together = new[at : at + _CHUNKS_AT_ONCE]
+                self._pending |= dict.fromkeys(together, self._pool.submit(self._check, together))
             self._begun = max(self._begun, end)
             return [self._pending[index] for index in chunks if index in self._pending]
 
-    def _check(self, index: int) -> None:
-        """Decides on one chunk, on a worker; what goes wrong is every later call's answer."""
+    def _check(self, indices: Sequence[int]) -> None:
+        """Decides on a few chunks, on a worker; what goes wrong is every later call's answer."""
         keep, began = not self._finished, time.thread_time()
         try:
-            self._read(index, keep=keep)
+            self._read(indices, keep=keep)
         except OSError as error:
             raise self._refuse(read_error(self._signed.path, error)) from error
         except BaseException as error:
@@ -213,23 +241,28 @@ class VerifiedWeights:
             raise
         with self._lock:
             self.seconds += time.thread_time() - began
-            self._states[index] = _KEPT if keep else _DROPPED
-            del self._pending[index]
+            for index in indices:
+                self._states[index] = _KEPT if keep else _DROPPED
+                del self._pending[index]
 
-    def _read(self, index: int, *, keep: bool) -> None:
-        """Reads, hashes and compares one chunk."""
+    def _read(self, indices: Sequence[int], *, keep: bool) -> None:
+        """Reads, hashes and compares these chunks."""
         if self._refusal is not None:
             raise self._refusal
-        start, stop = index * CHUNK_BYTES, min((index + 1) * CHUNK_BYTES, self.size)
-        with self._bytes[start:stop] as chunk:
-            found = read_chunk(self._descriptor, self._signed.path, self.size, start, chunk)
-            expected = self._signed.table[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES]
-            if found != expected:
-                raise changed([chunk_change(self._signed.path, index, expected, found)])
-            self._absorb(index, chunk)
-        if not keep:
-            self.release(start, stop)
-        self._meter.advance(stop - start)
+        with contextlib.ExitStack() as views:
+            chunks = []
+            for index in indices:
+                start, stop = index * CHUNK_BYTES, min((index + 1) * CHUNK_BYTES, self.size)
+                chunks.append(views.enter_context(self._bytes[start:stop]))
+                read_chunk(self._descriptor, self._signed.path, self.size, start, chunks[-1])
+            for index, chunk, found in zip(indices, chunks, self._sha256(chunks), strict=True):
+                expected = self._signed.table[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES]
+                if found != expected:
+                    raise changed([chunk_change(self._signed.path, index, expected, found)])
+                self._absorb(index, chunk)
+                if not keep:
+                    self.release(index * CHUNK_BYTES, index * CHUNK_BYTES + len(chunk))
+                self._meter.advance(len(chunk))
 
     def _refuse(self, error: BaseException) -> BaseException:
         """Remembers the first refusal and wakes whom it concerns; answers this one."""
@@ -253,6 +286,11 @@ class VerifiedWeights:
         with self._lock:
             self._absorbed += 1
             self._lock.notify_all()
+
+
+def sha256_each(buffers: Sequence[memoryview]) -> list[bytes]:
+    """SHA-256 of each buffer, one after the other."""
+    return [hashlib.sha256(buffer).digest() for buffer in buffers]
 
 
 def _pool(workers: int) -> ThreadPoolExecutor:

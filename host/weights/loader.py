@@ -93,6 +93,7 @@ def load(
         )
     with ExitStack() as stack:
         stack.callback(weights.close)
+        weights.hash_with(backend.sha256)
         chosen = _choose_plugins(bundle)
         file = GgufFile.parse(weights)
         graph.family_of(file)  # before the vocabulary: an unknown architecture is the more helpful refusal

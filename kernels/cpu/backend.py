@@ -12,7 +12,7 @@ from .isa import Isa, detect_isa, supported
 from .sync import available_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..backend import Backend, DecoderSpec
 
@@ -57,6 +57,10 @@ class CpuBackend:
     def name(self) -> str:
         """Shown to operators, e.g. "cpu-avx2"."""
         return f"cpu-{self.isa}"
+
+    def sha256(self, buffers: Sequence[memoryview]) -> list[bytes]:
+        """Digests of the buffers, hashed in pairs where the processor can (clause 12)."""
+        return self._kernels.sha256(buffers)
 
     def builder(self, spec: DecoderSpec, *, threads: int) -> CpuModelBuilder:
         """Starts a model of this shape on this many threads."""

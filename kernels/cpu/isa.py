@@ -55,6 +55,12 @@ def detect_isa() -> Isa:
     return Isa(choice)
 
 
+def hashes_two() -> bool:
+    """Whether this machine has instructions for SHA-256 (x86), so that `sha256.py` can be compiled for it."""
+    features = llvm.get_host_cpu_features()
+    return all(features.get(name, False) for name in ("sha", "ssse3", "sse4.1"))
+
+
 def wide_registers() -> bool:
     """Whether this machine has 32 registers of 16 floats, so that kernels keep more sums in them."""
     return bool(llvm.get_host_cpu_features().get("avx512f", False))

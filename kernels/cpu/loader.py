@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 import llvmlite.binding as llvm
 
 from ..errors import KernelError
+from .hashing import PairedSha256, sha256_each
+from .isa import hashes_two
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..kv_type import KvType
 
 PACK_SYMBOL = "sealhost_pack"
 """Of `packing.py`."""
 _PACK_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)
+HASH_SYMBOL = "sealhost_hash_two"
+"""Of `sha256.py`."""
+_HASH_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -33,6 +38,7 @@ class Kernels:
     Attributes:
         kv_type: The same.
         pack: Packs tiles of a matrix; arguments as in `packing.py`. Releases the GIL, too.
+        sha256: As `backend.Backend` says.
     """
 
     def __init__(self, symbol: str, objects: tuple[bytes, ...], kv_type: KvType) -> None:
@@ -41,11 +47,16 @@ class Kernels:
         llvm.initialize_native_asmprinter()
         self._jit = llvm.create_lljit_compiler()
         builder = llvm.JITLibraryBuilder().add_current_process().export_symbol(symbol).export_symbol(PACK_SYMBOL)
+        if hashes_two():
+            builder.export_symbol(HASH_SYMBOL)
         for code in objects:
             builder.add_object_img(code)
         self._library = builder.link(self._jit, "sealhost-step")
         self._function = _PROTOTYPE(self._library[symbol])
         self.pack: Callable[..., None] = _PACK_PROTOTYPE(self._library[PACK_SYMBOL])
+        self.sha256: Callable[[Sequence[memoryview]], list[bytes]] = sha256_each
+        if hashes_two():
+            self.sha256 = PairedSha256(_HASH_PROTOTYPE(self._library[HASH_SYMBOL]))
 
     def binder(self, context: int, thread: int) -> Callable[[], int]:
         """A call of `enter(context, thread)` with its arguments fixed and its result unpacked."""

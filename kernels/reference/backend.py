@@ -10,6 +10,7 @@ Example:
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,8 @@ from .kept import as_kept
 from .ops import ACTIVATIONS, Sight, paged_attention, quantise_activations, rms_norm, rotate, soft_cap
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from ..backend import Backend, DecoderSpec, Tensor
@@ -70,6 +73,10 @@ class ReferenceBackend:
     def name(self) -> str:
         """Shown to operators."""
         return "reference"
+
+    def sha256(self, buffers: Sequence[memoryview]) -> list[bytes]:
+        """One after the other."""
+        return [hashlib.sha256(buffer).digest() for buffer in buffers]
 
     def builder(self, spec: DecoderSpec, *, threads: int) -> ReferenceBuilder:
         """Starts a model; `threads` is NumPy's own affair."""

@@ -70,13 +70,13 @@ def test_reading_stays_a_bounded_stretch_ahead_of_who_consumes(opened, reads) ->
     assert reads == [0, 1]
     weights.view(0, 10)
     settle(weights)
-    assert reads == [0, 1, 2]
+    assert reads == [0, 1, 2, 3]  # workers take two at a time
     weights.view(CHUNK_BYTES - 1, 3 * CHUNK_BYTES)
     settle(weights)
-    assert reads == [0, 1, 2, 3, 4]
+    assert reads == [0, 1, 2, 3, 4, 5]
     weights.view(0, 10)  # what is behind asks for nothing new
     settle(weights)
-    assert reads == [0, 1, 2, 3, 4]
+    assert reads == [0, 1, 2, 3, 4, 5]
     weights.finish()
     assert reads == list(range(CHUNKS))
 
@@ -133,9 +133,9 @@ def test_finishing_keeps_what_was_asked_for_and_nothing_else(opened, content) ->
     settle(weights)
     weights.finish()
     weights.finish()
-    assert weights.view(0, 3 * CHUNK_BYTES) == content[: 3 * CHUNK_BYTES]
+    assert weights.view(0, 4 * CHUNK_BYTES) == content[: 4 * CHUNK_BYTES]
     with pytest.raises(ValueError, match="finished"):
-        weights.view(0, 3 * CHUNK_BYTES + 1)
+        weights.view(0, 4 * CHUNK_BYTES + 1)
 
 
 @pytest.mark.parametrize("reading", ["ahead", "lazy"])
@@ -288,3 +288,43 @@ def test_progress_goes_on_while_the_weights_are_consumed(seal_lab) -> None:
     assert calls == sorted(calls)
     assert calls[-1][0] == calls[-1][1] == sum(entry.size for entry in bundle.manifest.files)
     assert bundle.report.bytes < calls[-1][0]
+
+
+def test_a_faster_hash_is_used_for_what_nobody_has_begun(opened, content) -> None:
+    weights, hashed = opened("ahead"), []
+
+    def faster(buffers):
+        hashed.append([len(buffer) for buffer in buffers])
+        return [hashlib.sha256(buffer).digest() for buffer in buffers]
+
+    settle(weights)
+    weights.hash_with(faster)
+    hashed.clear()  # what it was tried with
+    assert weights.view(0, SIZE) == content
+    weights.finish()
+    assert hashed == [[CHUNK_BYTES] * 2] * 3 + [[5000]]
+
+
+def test_a_wrong_chunk_is_named_whoever_hashes(opened) -> None:
+    for damage in range(CHUNKS):
+        weights = opened("ahead", damage=damage)
+        weights.hash_with(lambda buffers: [hashlib.sha256(buffer).digest() for buffer in buffers])
+        with pytest.raises(SealError, match=f"for chunk {damage} "):
+            weights.view(0, SIZE)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda _: [],
+        lambda buffers: [hashlib.sha512(buffer).digest()[:32] for buffer in buffers],
+        lambda buffers: [hashlib.sha256(buffers[0]).digest()] * len(buffers),
+        lambda buffers: [hashlib.sha256(bytes(buffer)[: len(buffer) // 64 * 64]).digest() for buffer in buffers],
+    ],
+    ids=["nothing", "another hash", "the first one's", "whole blocks only"],
+)
+def test_what_is_no_sha256_is_refused(opened, content, wrong) -> None:
+    weights = opened("ahead")
+    with pytest.raises(ValueError, match="SHA-256"):
+        weights.hash_with(wrong)
+    assert weights.view(0, SIZE) == content  # hashed as before
