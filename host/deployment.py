@@ -18,15 +18,15 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
 from ..signing import audit as audit_bundle
 from ..signing import verify as verify_bundle
 from .errors import UsageError
-from .memory import check_fits
+from .memory import check_fits, fits
+from .place import Change, Earlier, Place, bytes_held, check_is_a_way_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -72,47 +72,6 @@ class Audits(Protocol):
         """Verifies every byte of a bundle and keeps none, or raises."""
 
 
-class Earlier(NamedTuple):
-    """A bundle that was served before: enough to open it again and to know that it is the same."""
-
-    root: Path
-    version: int
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What stands behind one name; replaced as a whole.
-
-    Attributes:
-        current: What new requests get.
-        previous: What rollback goes back to at once; None when it is not loaded.
-        earlier: Where what rollback goes back to came from; None before the first swap.
-    """
-
-    current: Opened
-    previous: Opened | None = None
-    earlier: Earlier | None = None
-
-
-class Change(NamedTuple):
-    """What an operation has done.
-
-    Attributes:
-        name: The model.
-        changed: False when it was served already.
-        old: What was served before; the model itself may be freed by now.
-        new: The one that is served now.
-        still_running: Requests that go on with the one before.
-    """
-
-    name: str
-    changed: bool
-    old: VerifiedBundle
-    new: Opened
-    still_running: int
-
-
 class Deployment:
     """The models of one host.
 
@@ -121,8 +80,8 @@ class Deployment:
         registry: Where the data plane looks models up.
         make_host: Makes the host, once the first bundle was accepted.
         verify: The verifier.
-        audit: Checks weights to their last byte before the version kept for a rollback is freed for them; None: they
-            are not to be read as a whole.
+        audit: Checks weights to their last byte before the version kept for a rollback has to be freed for them; None:
+            they are not to be read as a whole.
         folders: Where bundles may be swapped in from.
         keep_previous: Whether the one before stays loaded for a rollback at once.
     """
@@ -256,7 +215,7 @@ class Deployment:
         self.folders.check(root)
         bundle = self._accepted(root, name, tell)
         with _weights_dropped_on_refusal(bundle):
-            _check_is_a_way_back(bundle, place.current, expected)
+            check_is_a_way_back(bundle, place.current, expected)
         return self._replace(bundle, self.judges.accept_older, tell)
 
     def reload_keys(self, tell: Tell) -> None:
@@ -331,10 +290,7 @@ class Deployment:
         """Loads beside what is served, and switches once the marks are durable."""
         name = bundle.manifest.name
         with _weights_dropped_on_refusal(bundle):
-            if self._places[name].previous is not None:
-                self._check_to_the_end(bundle, tell)
-            self._retire_previous(name)  # so that no more than two are loaded
-            check_fits(bundle.weights.size if bundle.weights is not None else 0)
+            self._make_room(name, bundle, tell)
         opened = self._load(bundle, tell)
         try:
             tell("raising marks")
@@ -343,6 +299,21 @@ class Deployment:
             opened.close()
             raise
         return self._switch(name, opened)
+
+    def _make_room(self, name: str, bundle: VerifiedBundle, tell: Tell) -> None:
+        """Sees to it that the new one fits, and frees the version kept for a rollback only where it has to (7.4).
+
+        Raises:
+            SealhostError: it cannot fit, or it is no good; what could be known beforehand has cost nothing.
+        """
+        place = self._places[name]
+        needed = bundle.weights.size if bundle.weights is not None else 0
+        if (kept := place.previous) is not None and not fits(needed + bytes_held(place.current)):
+            in_use = bool(self._registry.holders(kept.served))  # then it stays until they have ended
+            check_fits(needed, freed=0 if in_use else bytes_held(kept))
+            self._check_to_the_end(bundle, tell)
+            self._retire_previous(name)
+        check_fits(needed)
 
     def _check_to_the_end(self, bundle: VerifiedBundle, tell: Tell) -> None:
         """Reads all of a bundle once more than the load will: a bad last byte must not cost the way back (7.4)."""
@@ -360,12 +331,15 @@ class Deployment:
 
     def _switch(self, name: str, opened: Opened) -> Change:
         """From here on new requests get another model; who has the old one keeps it."""
-        old = self._places[name].current
+        place = self._places[name]
+        old = place.current
         self._registry.replace(opened.served)
         self._places[name] = Place(
             opened, old, Earlier(old.bundle.root, old.bundle.manifest.version, old.bundle.digest)
         )
         still_running = self._registry.holders(old.served)
+        if place.previous is not None and place.previous is not opened:
+            self._retire(place.previous)
         if not self._keep_previous:
             self._retire_previous(name)
         version, before = opened.bundle.manifest.version, old.bundle.manifest.version
@@ -378,11 +352,15 @@ class Deployment:
         if place.previous is None:
             return
         self._places[name] = Place(place.current, None, place.earlier)
-        if not self._registry.holders(place.previous.served):
-            _close(place.previous)
+        self._retire(place.previous)
+
+    def _retire(self, opened: Opened) -> None:
+        """Frees a model that no new request gets, once its last one has ended."""
+        if not self._registry.holders(opened.served):
+            _close(opened)
             return
-        thread = threading.Thread(target=self._free, args=(place.previous,), name=f"retire-{name}", daemon=True)
-        self._retiring[thread] = place.previous
+        thread = threading.Thread(target=self._free, args=(opened,), name=f"retire-{opened.served.name}", daemon=True)
+        self._retiring[thread] = opened
         thread.start()
 
     def _free(self, opened: Opened) -> None:
@@ -434,14 +412,3 @@ def _say(event: str, **facts: object) -> None:
 def _drop_weights(bundle: VerifiedBundle) -> None:
     if bundle.weights is not None:
         bundle.weights.close()
-
-
-def _check_is_a_way_back(bundle: VerifiedBundle, current: Opened, expected: Earlier | None) -> None:
-    if expected is not None and bundle.digest != expected.digest:
-        problem = f"expected sha256 {expected.digest[:16]}, which was served before, got {bundle.digest[:16]}"
-        raise UsageError(str(bundle.root), problem, "name the directory to go back to")
-    if bundle.digest == current.bundle.digest or (
-        expected is None and bundle.manifest.version >= current.bundle.manifest.version
-    ):
-        problem = f"expected a version below {current.bundle.manifest.version}, got {bundle.manifest.version}"
-        raise UsageError(str(bundle.root), problem, "sealhost swap takes what is newer")

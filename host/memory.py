@@ -33,18 +33,25 @@ def available_bytes(root: Path = Path("/")) -> int | None:
     return min(limits) if limits else None
 
 
-def check_fits(needed: int) -> None:
+def fits(needed: int) -> bool:
+    """Whether so many bytes can still be taken, as far as anybody knows."""
+    free = available_bytes()
+    return free is None or needed <= free
+
+
+def check_fits(needed: int, *, freed: int = 0) -> None:
     """Refuses what cannot fit beside what is there: the kernel would end the whole process for it.
 
     Args:
         needed: Bytes.
+        freed: Bytes that would be given back for it.
 
     Raises:
-        UsageError: fewer can still be taken.
+        UsageError: fewer can be taken.
     """
     free = available_bytes()
-    if free is not None and needed > free:
-        problem = f"expected {needed >> 20} MiB of memory beside what is served, got {free >> 20} MiB"
+    if free is not None and needed > free + freed:
+        problem = f"expected {needed >> 20} MiB of memory beside what is served, got {(free + freed) >> 20} MiB"
         raise UsageError("memory", problem, "free some, or drain the host and start it with the other version")
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 STATE_FILE: Final = "state.json"
 LOG_FILE: Final = "log.jsonl"
 _FIRST_LINE: Final = b"sealhost state v1 "
+_REPACK: Final = "if it is yours, pack and sign it again with a higher --version"
 CLOCK_SLACK_S: Final = 300
 """Seconds that the clock may go back: what time synchronisation corrects after a start."""
 CLOCK_STEP_S: Final = 60
@@ -92,8 +93,17 @@ class Marks(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     schema: Literal["sealhost state v1"] = "sealhost state v1"
 
 
-def check_newer(where: str, old: Mark | None, new: Mark, remedy: str) -> None:
+def check_newer(
+    where: str, old: Mark | None, new: Mark, remedy: str, *, raise_it: str = "if it is yours, raise its version"
+) -> None:
     """Accepts by returning that a mark may follow another, or is the same (clause 11.2).
+
+    Args:
+        where: What it is of.
+        old: What was accepted; None: nothing yet.
+        new: What is to be.
+        remedy: Against an older version.
+        raise_it: What who made it does against the same version with other contents.
 
     Raises:
         SealError: E_ROLLBACK, E_EQUIVOCATION.
@@ -104,7 +114,7 @@ def check_newer(where: str, old: Mark | None, new: Mark, remedy: str) -> None:
         problem = f"expected version {old.version} or higher, got {new.version}"
         raise SealError(Code.ROLLBACK, where, problem, remedy)
     problem = f"expected sha256 {old.digest[:16]} for version {new.version}, got {new.digest[:16]}"
-    raise SealError(Code.EQUIVOCATION, where, problem, "ask who signed it why one version has two contents")
+    raise SealError(Code.EQUIVOCATION, where, problem, f"{raise_it}; else ask who signed it why one has two contents")
 
 
 def mark_of(bundle: Identified) -> Mark:
@@ -127,7 +137,7 @@ def judge_bundle(marks: Marks, bundle: Identified) -> None:
     if marks.accepted.get(name) == mark:
         return
     remedy = "fetch the current release; if the older one is meant: sealhost trust accept-older DIR"
-    check_newer(name, marks.bundles.get(name), mark, remedy)
+    check_newer(name, marks.bundles.get(name), mark, remedy, raise_it=_REPACK)
 
 
 def judge_trust(marks: Marks, trust: DirectoryTrust, now: float) -> None:
@@ -273,7 +283,7 @@ class State:
             marks, name, mark = self.marks(), marked_name(bundle), mark_of(bundle)
             old = marks.bundles.get(name)
             if old is None or mark.version >= old.version:
-                check_newer(name, old, mark, "")
+                check_newer(name, old, mark, "", raise_it=_REPACK)
                 problem = f"expected a version below the highest one accepted, got {mark.version}"
                 raise SealError(Code.USAGE, name, problem, "use it as it is; nothing keeps it from running")
             self._log("accept older", name=name, version=mark.version, digest=mark.digest, mark=old.version)

@@ -2,6 +2,7 @@
 
 Rules (clause 6.1 of host/README.md)
 * A file holds one key a line; lines that begin with # are comments.
+* A file that others may read or write is refused, see `key_files`.
 * Keys that could be guessed over the network are refused.
 
 Example:
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...signing.errors import Code
 from ..errors import HostError, UsageError
+from .key_files import check_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +38,7 @@ def access_keys(path: Path | None, variable: str, flag: str) -> list[str]:
     """The keys of a file, or the one of an environment variable; none when neither is given.
 
     Raises:
-        HostError: the file cannot be read.
+        HostError: the file cannot be read, or others may read or write it.
         UsageError: it holds none, or one that is too short.
     """
     if path is None:
@@ -55,6 +57,7 @@ def access_keys(path: Path | None, variable: str, flag: str) -> list[str]:
 def _read(path: Path, flag: str) -> str:
     try:
         with path.open("rb") as file:
+            check_private(path, file.fileno())
             data = file.read(MAX_KEY_FILE_BYTES + 1)
         if len(data) <= MAX_KEY_FILE_BYTES:
             return data.decode()

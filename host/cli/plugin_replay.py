@@ -5,18 +5,22 @@ replayed(Path("answer.rec"), AuthoredPlugin.read(folder))   # {"alike": True, "s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from ...sandbox import Sandbox
+from ...sandbox import AdmissionError, Sandbox
 from ...sandbox.recording import Recording
 from ...sandbox.replay import replay
 from ...signing import Code, SealError
+from ..errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ...sandbox import Vocabulary
     from .plugin_folder import AuthoredPlugin
+
+ASKS_FOR_VOCABULARY: Final = "1.15"
+"""Clause of plugins/README.md by which a sampler that asks for the vocabulary is refused without one."""
 
 
 def replayed(path: Path, plugin: AuthoredPlugin, words: Vocabulary | None = None) -> dict[str, Any]:
@@ -28,7 +32,8 @@ def replayed(path: Path, plugin: AuthoredPlugin, words: Vocabulary | None = None
         words: The model's vocabulary, for a sampler that asks for it.
 
     Raises:
-        SealhostError: E_IO, E_PARSE, E_PLUGIN, or what the sampler has no room for.
+        SealhostError: E_IO, E_PARSE, E_PLUGIN, E_USAGE if it asks for a vocabulary and there is none, or what
+            the sampler has no room for.
     """
     try:
         file = path.open("rb")
@@ -39,7 +44,14 @@ def replayed(path: Path, plugin: AuthoredPlugin, words: Vocabulary | None = None
     with file, Sandbox() as sandbox:
         recording = Recording(file, str(path))
         head = recording.head
-        outcome = replay(sandbox.load_sampler(plugin, head.vocab_size, words), recording)
+        try:
+            sampler = sandbox.load_sampler(plugin, head.vocab_size, words)
+        except AdmissionError as error:
+            if words is not None or error.clause != ASKS_FOR_VOCABULARY:
+                raise
+            problem = f"expected the model that answered, for {plugin.name} takes its vocabulary, got none"
+            raise UsageError("--model", problem, "give --model with its GGUF file") from None
+        outcome = replay(sampler, recording)
     facts: dict[str, Any] = {
         "recorded with": f"{head.plugin}, {'this module' if head.sha256 == plugin.sha256 else 'another build of it'}",
         "choices": len(head.choices),

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...signing.errors import SealhostError
-    from ..deployment import Change, Deployment
+    from ..deployment import Deployment
+    from ..place import Change
     from .exchange import Exchange
     from .metrics import Metrics
     from .operations import Operations, Tell

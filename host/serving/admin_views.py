@@ -8,7 +8,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from ..app import Opened
-    from ..deployment import Change, Deployment
+    from ..deployment import Deployment
+    from ..place import Change
     from .served import Registry
 
 

@@ -436,3 +436,10 @@ def test_any_history_ends_as_the_rules_say(tmp_path_factory, plain_trust, steps)
         marks = state.marks()
         found = marks.bundles.get("lab"), marks.accepted.get("lab")
         assert found == tuple(Mark(one[0], one[1] * 64) if one else None for one in (highest, accepted))
+
+
+def test_who_packed_a_version_twice_is_told_to_raise_it(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(5)], plain_trust)
+    with pytest.raises(SealError, match=r"E_EQUIVOCATION .*pack and sign it again with a higher --version; else ask"):
+        state.check([release(5, "b")], plain_trust)

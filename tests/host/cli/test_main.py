@@ -180,6 +180,7 @@ def test_a_file_of_api_keys_must_hold_usable_ones(
 ) -> None:
     path = tmp_path / "api-keys"
     path.write_text(content)
+    path.chmod(0o600)
     refused(capsys, ["serve", "x", "--api-key-file", str(path)], 2, said, str(path))
 
 

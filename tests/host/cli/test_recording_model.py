@@ -56,7 +56,7 @@ def test_another_sampler_is_told_where_it_differs(
 
 
 def test_a_recording_is_not_overwritten_and_nonsense_is_refused(
-    recording: Path, signed_smollm2: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    recording: Path, signed_smollm2: Any, smollm2_gguf: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     before = recording.read_bytes()
     keys = ["--keys", str(signed_smollm2.keys)]
@@ -69,6 +69,15 @@ def test_a_recording_is_not_overwritten_and_nonsense_is_refused(
     standard = str(reference_plugin("sampler", "standard"))
     unused.write_bytes(before[:-10])
     for path, code in ((tmp_path / "none.rec", 3), (unused, 1), (Path(standard) / "plugin.toml", 1)):
-        assert run(["plugin", "replay", str(path), standard]) == code
+        assert run(["plugin", "replay", str(path), standard, "--model", str(smollm2_gguf)]) == code
         (line,) = capsys.readouterr().err.splitlines()[-1:]
         assert line.startswith("E_")
+
+
+def test_a_sampler_that_takes_the_vocabulary_is_told_to_bring_the_model(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert run(["plugin", "replay", str(recording), str(reference_plugin("sampler", "standard"))]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("E_USAGE --model: expected the model that answered, for standard takes its vocabulary")

@@ -45,6 +45,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return calls
 
 
+def write_private(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o600)
+
+
 def refused(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, *said: str) -> None:
     assert run(["serve", "bundle", "--port", "0", *arguments]) == code
     last = capsys.readouterr().err.splitlines()[-1]
@@ -65,7 +70,7 @@ def test_an_admin_plane_that_others_could_reach_needs_a_key(
     everywhere = ["--keys", keys, "--admin-port", "0", "--admin-host", "0.0.0.0"]  # noqa: S104 — what is refused
     refused(capsys, everywhere, 2, "E_USAGE --admin-host", "--admin-key-file")
     assert seen == []
-    (tmp_path / "key").write_text("a-long-admin-key\n")
+    write_private(tmp_path / "key", "a-long-admin-key\n")
     refused(capsys, [*everywhere, "--admin-key-file", str(tmp_path / "key")], 1, "E_NOSIG")
 
 
@@ -90,7 +95,7 @@ def test_an_admin_key_that_is_no_good_is_refused_before_anything_is_read(
     monkeypatch.setenv("SEALHOST_API_KEY", "the-same-key")
     tmp_path = Path(keys).parent
     if admin is not None:
-        (tmp_path / "key").write_text(admin)
+        write_private(tmp_path / "key", admin)
     arguments = ["--keys", keys, "--admin-port", "0", "--admin-key-file", str(tmp_path / "key")]
     refused(capsys, arguments, code, said)
     assert seen == []

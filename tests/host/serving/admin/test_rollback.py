@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from sealhost.host.errors import WeightsError
+
+WEIGHTS_BYTES = 2004
+"""Of a bundle of the desk."""
+
+
+@pytest.fixture
+def scarce(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Leaves so many bytes of memory from here on."""
+    return lambda free: monkeypatch.setattr("sealhost.host.memory.available_bytes", lambda: free)
 
 
 def log_of(desk: Any) -> list[dict[str, Any]]:
@@ -40,18 +52,51 @@ def test_what_is_not_loaded_any_more_is_opened_again(make_desk: Callable[..., An
     assert (desk.ask()[0], desk.mark(), desk.host.open_now) == ("version 3", 4, [3])
 
 
-def test_after_a_swap_that_failed_late_the_way_back_is_still_there(desk: Any, refused_with: Any) -> None:
+@pytest.mark.parametrize("error", [MemoryError(), WeightsError("general.architecture", "expected llama, got rwkv")])
+def test_a_swap_that_fails_while_it_loads_costs_no_way_back_where_memory_has_room_for_three(
+    desk: Any, refused_with: Any, error: Exception
+) -> None:
     assert desk.swap(desk.bundle(4)).status_code == 200
+    desk.host.error = error
+    assert desk.swap(desk.bundle(5)).status_code in {422, 500}
+    assert (desk.ask()[0], desk.host.open_now) == ("version 4", [3, 4])
+    assert desk.rollback().json()["version"] == 3
+    assert desk.host.open_now == [3, 4]
+
+
+def test_where_memory_has_room_for_two_only_the_one_before_is_freed_first_and_read_anew(
+    desk: Any, refused_with: Any, scarce: Callable[[int], None]
+) -> None:
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    scarce(WEIGHTS_BYTES)
     desk.host.error = MemoryError()
     refused_with(desk.swap(desk.bundle(5)), 500, "E_INTERNAL")
+    assert (desk.ask()[0], desk.host.open_now) == ("version 4", [4])
     desk.host.error = None
-    assert desk.ask()[0] == "version 4"
     assert desk.rollback().json()["version"] == 3
     assert desk.host.open_now == [4, 3]
 
 
-def test_a_bundle_whose_last_byte_is_bad_does_not_cost_the_way_back(desk: Any, refused_with: Any) -> None:
+@pytest.mark.parametrize("in_use", [False, True])
+def test_what_cannot_fit_is_refused_before_the_way_back_is_freed_for_it(
+    desk: Any, refused_with: Any, scarce: Callable[[int], None], in_use: bool
+) -> None:
+    holder = desk.service.registry.hold("lab") if in_use else contextlib.nullcontext()
+    with holder:  # what a request uses is not freed for a load
+        assert desk.swap(desk.bundle(4)).status_code == 200
+        scarce(WEIGHTS_BYTES - 1)
+        much = desk.bundle(5) if in_use else desk.bundle(5, text=b"more than freeing it gives")
+        assert "of memory beside what is served" in refused_with(desk.swap(much), 400, "E_USAGE")["message"]
+        assert desk.host.open_now == [3, 4]
+    assert desk.rollback().json()["version"] == 3
+    assert desk.host.open_now == [3, 4]
+
+
+def test_a_bundle_whose_last_byte_is_bad_does_not_cost_the_way_back(
+    desk: Any, refused_with: Any, scarce: Callable[[int], None]
+) -> None:
     assert desk.swap(desk.bundle(4)).status_code == 200
+    scarce(WEIGHTS_BYTES)
     fifth = desk.bundle(5)
     with (fifth / "model.gguf").open("r+b") as weights:
         weights.seek(-1, 2)
@@ -63,9 +108,10 @@ def test_a_bundle_whose_last_byte_is_bad_does_not_cost_the_way_back(desk: Any, r
 
 
 def test_a_directory_that_becomes_another_bundle_meanwhile_does_not_cost_the_way_back(
-    desk: Any, refused_with: Any, monkeypatch: pytest.MonkeyPatch
+    desk: Any, refused_with: Any, scarce: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert desk.swap(desk.bundle(4)).status_code == 200
+    scarce(WEIGHTS_BYTES)
     fifth, sixth = desk.bundle(5), desk.bundle(6)
     audits = desk.deployment._audit
     monkeypatch.setattr(desk.deployment, "_audit", lambda _root, trust, **more: audits(sixth, trust, **more))

@@ -153,6 +153,7 @@ def test_the_key_comes_from_a_file_or_the_environment(
     assert "expected the admin key" in err
     assert "--admin-key-file" in err
     (tmp_path / "key").write_text("# ours\nthe-admin-key\n")
+    (tmp_path / "key").chmod(0o600)
     assert say(desk, "drain", "--undo", "--admin-key-file", str(tmp_path / "key"))[0] == 0
     monkeypatch.setenv("SEALHOST_ADMIN_KEY", "the-admin-key")
     assert say(desk, "swap", str(desk.bundle(4)))[0] == 0
