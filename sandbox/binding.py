@@ -1,6 +1,7 @@
 """The one place that touches the binding's private side: calls, look-ups and loads without its checks and copies.
 
-The public `InstanceExports` wraps every export of an instance (64 µs for six); `export` looks up one.
+The public `InstanceExports` wraps every export of an instance (64 µs for six); `export` looks up one, and `memory` does
+without wrapping it. The public `InstancePre.instantiate` runs a generator around the C function.
 The public `Func.__call__` asks for the function's type and boxes each value: 25 to 60 µs. The C function below it takes
 raw 16-byte values. Types are not checked there, so only functions whose exact type has been checked may be bound
 (clause 4.5): up to two i32 in, one i32 out. The binding's own prototype of it converts pointers one by one; ours takes
@@ -22,7 +23,7 @@ GuestFunction: TypeAlias = Callable[..., int]
 
 try:
     from wasmtime import _bindings as _native
-    from wasmtime import _extern
+    from wasmtime import _extern, _ffi
 
     _RAW_VALUE: Any = _native.wasmtime_val_raw_t
     _TRAP = _native.wasm_trap_t
@@ -54,8 +55,13 @@ try:
         ("wasmtime_func_call_unchecked", _library)
     )
     _DEADLINE = ctypes.PYFUNCTYPE(None, _address, ctypes.c_uint64)(("wasmtime_context_set_epoch_deadline", _library))
+    _INSTANTIATE = _native._wasmtime_instance_pre_instantiate  # noqa: SLF001 — the reason for this file
+    _INSTANCE: Any = _native.wasmtime_instance_t
     _EXPORT = _native._wasmtime_instance_export_get  # noqa: SLF001 — the reason for this file
     _EXTERN: Any = _native.wasmtime_extern_t
+    _IS_MEMORY: int = _ffi.WASMTIME_EXTERN_MEMORY.value
+    _MEMORY_DATA = _native._wasmtime_memory_data  # noqa: SLF001 — the reason for this file
+    _MEMORY_SIZE = _native._wasmtime_memory_data_size  # noqa: SLF001 — the reason for this file
     _DESERIALIZE = _native._wasmtime_module_deserialize  # noqa: SLF001 — the reason for this file
     _MODULE: Any = _native.wasmtime_module_t
     _wrap = _extern.wrap_extern
@@ -134,17 +140,55 @@ def load(engine: wasmtime.Engine, compiled: bytes, at: int) -> wasmtime.Module:
     return wasmtime.Module._from_ptr(module)  # noqa: SLF001 — the reason for this file
 
 
+def instantiate(store: wasmtime.Store, prepared: wasmtime.InstancePre) -> wasmtime.Instance:
+    """A new instance in `store`.
+
+    Raises:
+        wasmtime.Trap: When its start traps.
+        wasmtime.WasmtimeError: When it cannot be made.
+    """
+    if not AVAILABLE:
+        return prepared.instantiate(store)
+    instance, trap = _INSTANCE(), ctypes.POINTER(_TRAP)()
+    error = _INSTANTIATE(prepared.ptr(), store._context(), ctypes.byref(instance), ctypes.byref(trap))  # noqa: SLF001 — the reason for this file
+    if error:
+        raise wasmtime.WasmtimeError._from_ptr(error)  # noqa: SLF001 — the reason for this file
+    if bool(trap):
+        raise wasmtime.Trap._from_ptr(trap)  # noqa: SLF001 — the reason for this file
+    return wasmtime.Instance._from_raw(instance)  # noqa: SLF001 — the reason for this file
+
+
+def memory(store: wasmtime.Store, instance: wasmtime.Instance, name: str) -> tuple[int, int]:
+    """Address and size in bytes of the memory that an instance exports as `name`.
+
+    Raises:
+        KeyError: When there is no such export.
+        wasmtime.WasmtimeError: When it is not a memory.
+    """
+    if AVAILABLE:
+        item, context = _look_up(store, instance, name), store._context()  # noqa: SLF001 — the reason for this file
+        if item.kind == _IS_MEMORY:
+            raw = ctypes.byref(item.of.memory)
+            return ctypes.addressof(_MEMORY_DATA(context, raw).contents), _MEMORY_SIZE(context, raw)
+    found = export(store, instance, name)
+    if not isinstance(found, wasmtime.Memory):
+        raise wasmtime.WasmtimeError(f"no memory is exported as {name!r}")
+    return ctypes.addressof(found.data_ptr(store).contents), found.data_len(store)
+
+
 def export(store: wasmtime.Store, instance: wasmtime.Instance, name: str) -> object:
     """The export `name` of an instance: a `Func`, `Memory`, `Global` or `Table`.
 
     Raises:
         KeyError: When there is none.
     """
-    if not AVAILABLE:
-        return instance.exports(store)[name]
+    return _wrap(_look_up(store, instance, name)) if AVAILABLE else instance.exports(store)[name]
+
+
+def _look_up(store: wasmtime.Store, instance: wasmtime.Instance, name: str) -> Any:
     raw = name.encode()
     item = _EXTERN()
     found = _EXPORT(store._context(), ctypes.byref(instance._instance), raw, len(raw), ctypes.byref(item))  # noqa: SLF001 — the reason for this file
     if not found:
         raise KeyError(name)
-    return _wrap(item)
+    return item

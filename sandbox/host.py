@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Layout = TypeVar("Layout", SamplerLayout, TokenizerLayout)
 
-_SNAPSHOT_FORMAT = 4
+_SNAPSHOT_FORMAT = 5
 """Part of a snapshot's cache key: raise it when what is stored, or how it is made, changes."""
 
 
@@ -92,7 +92,7 @@ class Sandbox:
         def checks(instance: Instance, layout: TokenizerLayout) -> None:
             tokenizer.check_token_bytes(instance, layout, vocabulary)
 
-        raw, program = self._prepare(plugin, "tokenizer", lambda _module: vocabulary.digest(), first_calls, checks)
+        raw, program = self._prepare(plugin, "tokenizer", lambda _module: vocabulary.digest, first_calls, checks)
         layout = TokenizerLayout(*abi.TOKENIZER_LAYOUT.unpack(raw))
         return tokenizer.TokenizerPlugin(plugin.name, plugin.sha256, program, layout, vocabulary)
 
@@ -118,7 +118,7 @@ class Sandbox:
             if vocabulary is None:
                 raise refusal(plugin.name, "1.15", "expected a vocabulary for a sampler that asks for it, got none")
             words = vocabulary
-            return vocabulary.digest()
+            return vocabulary.digest
 
         def first_calls(instance: Instance) -> SamplerLayout:
             return sampler.prepare(instance, None if words is None else token_table(words))

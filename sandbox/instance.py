@@ -7,7 +7,6 @@ with Instance(program) as instance:
 
 from __future__ import annotations
 
-import ctypes
 import struct
 import threading
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import wasmtime
 
-from . import abi
+from . import abi, binding
 from .binding import GuestFunction, bind, export, load
 from .engine import FULL_TANK
 from .errors import GuestError, SandboxError
@@ -133,8 +132,8 @@ class Instance:
             self._store.set_epoch_deadline(
                 program.engine.ticker.due(deadline_ticks(program.limits.init_ms, program.engine.allowed.tick_ms))
             )
-            self._instance = program.prepared.instantiate(self._store)
-            self.memory = self._open_memory()
+            self._instance = binding.instantiate(self._store, program.prepared)
+            self.memory = GuestMemory(*binding.memory(self._store, self._instance, abi.MEMORY))
             for offset, run in program.patches:
                 self.memory.write(offset, run)
         except (wasmtime.WasmtimeError, wasmtime.Trap) as error:
@@ -233,13 +232,6 @@ class Instance:
         if not isinstance(found, wasmtime.Global):
             raise TypeError(f"expected a global {name!r}, got {found!r}")
         return struct.pack(layout, found.value(self._store))
-
-    def _open_memory(self) -> GuestMemory:
-        memory = export(self._store, self._instance, abi.MEMORY)
-        if not isinstance(memory, wasmtime.Memory):
-            raise wasmtime.WasmtimeError("no memory is exported")
-        address = ctypes.addressof(memory.data_ptr(self._store).contents)
-        return GuestMemory(address, memory.data_len(self._store))
 
     def _bind(self, name: str) -> GuestFunction:
         function = export(self._store, self._instance, name)

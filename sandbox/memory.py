@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_WRITABLE = 0x200
+"""PyBUF_WRITE of CPython's object.h."""
+
+_view_of = ctypes.pythonapi.PyMemoryView_FromMemory
+_view_of.restype = ctypes.py_object
+_view_of.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
+
+
 class GuestMemory:
     """The bytes `[address, address + size)` of one instance.
 
@@ -36,8 +44,7 @@ class GuestMemory:
     def __init__(self, address: int, size: int) -> None:
         self.address = address
         self.size = size
-        buffer = (ctypes.c_ubyte * size).from_address(address)
-        self._bytes: NDArray[np.uint8] | None = np.ctypeslib.as_array(buffer)
+        self._bytes: memoryview | None = _view_of(address, size, _WRITABLE)
 
     @property
     def view(self) -> NDArray[np.uint8]:
@@ -46,13 +53,11 @@ class GuestMemory:
         Raises:
             SandboxError: After `close`.
         """
-        if self._bytes is None:
-            raise SandboxError("sandbox", "expected an open instance, got a closed one", "start a new one")
-        return self._bytes
+        return np.frombuffer(self._span(0, self.size), np.uint8)
 
     def base(self) -> int:
         """Address of the first byte; raises as `view` does."""
-        _ = self.view  # refuses when closed
+        self._span(0, 0)  # refuses when closed
         return self.address
 
     def array(self, offset: int, count: int, dtype: type[np.generic]) -> NDArray[Any]:
@@ -62,11 +67,11 @@ class GuestMemory:
             SandboxError: When it would leave the memory, or after `close`.
         """
         size = np.dtype(dtype).itemsize * count
-        return self._span(offset, size).view(dtype)
+        return np.frombuffer(self._span(offset, size), dtype)
 
     def buffer(self, offset: int, size: int) -> memoryview:
         """A live view of `size` bytes at `offset`; raises as `array` does."""
-        return self._span(offset, size).data
+        return self._span(offset, size)
 
     def read(self, offset: int, size: int) -> bytes:
         """A copy of `size` bytes at `offset`; raises as `array` does."""
@@ -74,18 +79,20 @@ class GuestMemory:
 
     def write(self, offset: int, data: bytes) -> None:
         """Copies `data` to `offset`; raises as `array` does."""
-        self._span(offset, len(data))[:] = np.frombuffer(data, dtype=np.uint8)
+        self._span(offset, len(data))[:] = data
 
     def pack(self, layout: struct.Struct, offset: int, *values: float) -> None:
         """Writes one struct at `offset`; raises as `array` does."""
-        layout.pack_into(self._span(offset, layout.size).data, 0, *values)
+        layout.pack_into(self._span(offset, layout.size), 0, *values)
 
     def close(self) -> None:
         """Drops the view; views handed out before must not be used any more."""
         self._bytes = None
 
-    def _span(self, offset: int, size: int) -> NDArray[np.uint8]:
+    def _span(self, offset: int, size: int) -> memoryview:
         if offset < 0 or size < 0 or offset + size > self.size:
             problem = f"expected {size} bytes at {offset:#x} inside {self.size}, got an offset outside"
             raise SandboxError("sandbox", problem, "report it: a checked layout was overrun")
-        return self.view[offset : offset + size]
+        if self._bytes is None:
+            raise SandboxError("sandbox", "expected an open instance, got a closed one", "start a new one")
+        return self._bytes[offset : offset + size]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -32,7 +33,10 @@ MAX_SPARSE_IMAGE_BYTES = 16 << 20
 `try_static_init`). Otherwise it copies every byte into every instance: milliseconds instead of microseconds."""
 
 CHEAP_PATCH_BYTES = 64 << 10
-"""Writing this much into each instance takes about 10 µs."""
+"""Writing this much into each instance takes about 50 µs: a page fault for each page, and a lone one costs double."""
+
+MAX_OUTLIERS = 64
+"""Runs that an image may leave out."""
 
 DEAR_GAP = 32
 """Bytes of zeros that the image would carry for each byte of a run: they are hashed and copied at each load."""
@@ -103,32 +107,36 @@ def take(instance: Instance, module: Module) -> State:
 def split(runs: Runs) -> tuple[Runs, Runs]:
     """Parts memory into an image that wasmtime maps copy-on-write, and the few outlying runs (clause 5.5).
 
-    From both ends, the run that makes the image emptiest for its size is left out: as long as wasmtime would not map
-    the rest, and then as long as it is cheap to write and its gap is dear to keep.
+    Of the images that it would map, one that leaves out no more than is cheap, and of those the one that costs the
+    least: what is left out is written into each instance, and zeros between what is kept are carried by each load.
+    Where none can be mapped, all of it stays in the module.
 
     Returns:
         The image, and the patches.
     """
-    first, last = 0, len(runs)
-    held = sum(len(run) for _, run in runs)
-    budget = CHEAP_PATCH_BYTES
-    while last - first > 1:
-        low, after, before, high = runs[first], runs[first + 1], runs[last - 2], runs[last - 1]
-        above = (after[0] - low[0]) / len(low[1])
-        below = (high[0] + len(high[1]) - before[0] - len(before[1])) / len(high[1])
-        size = len(low[1]) if above >= below else len(high[1])
-        is_cheap = max(above, below) >= DEAR_GAP and size <= budget
-        if _is_mappable(runs[first:last], held) and not is_cheap:
-            break
-        first, last = (first + 1, last) if above >= below else (first, last - 1)
-        held -= size
-        budget -= size
+    most = min(len(runs) - 1, MAX_OUTLIERS)
+    windows = [(first, len(runs) - last) for first in range(most + 1) for last in range(most + 1 - first)]
+    sums = [0, *accumulate(len(run) for _, run in runs)]
+
+    def held(window: tuple[int, int]) -> int:
+        return sums[window[1]] - sums[window[0]]
+
+    def is_mappable(window: tuple[int, int]) -> bool:
+        span = _span(runs, window)
+        return span <= MAX_SPARSE_IMAGE_BYTES or span < 2 * held(window)
+
+    def cost(window: tuple[int, int]) -> tuple[int, int]:
+        patched, zeros = sums[-1] - held(window), _span(runs, window) - held(window)
+        return max(patched - CHEAP_PATCH_BYTES, 0), DEAR_GAP * patched + zeros
+
+    first, last = min(filter(is_mappable, windows), key=cost, default=(0, len(runs)))
     return runs[first:last], [*runs[:first], *runs[last:]]
 
 
-def _is_mappable(runs: Runs, held: int) -> bool:
-    span = runs[-1][0] + len(runs[-1][1]) - runs[0][0]
-    return span <= MAX_SPARSE_IMAGE_BYTES or span < 2 * held
+def _span(runs: Runs, window: tuple[int, int]) -> int:
+    """Bytes from the first run of a window to the end of its last one."""
+    first, last = window
+    return runs[last - 1][0] + len(runs[last - 1][1]) - runs[first][0]
 
 
 def nonzero_runs(memory: NDArray[np.uint8]) -> list[tuple[int, int]]:

@@ -238,7 +238,7 @@ def test_code_without_a_memory_is_a_refusal(build_guest, tmp_path, monkeypatch, 
     other = wasmtime.Module(fresh_engine.raw, f'(module (global (export "memory") i32 (i32.const 1)) {functions})')
     with Sandbox(cache_directory=tmp_path / "cache") as sandbox:
         monkeypatch.setattr("sealhost.sandbox.host.compile_module", lambda *_: bytes(other.serialize()))
-        with pytest.raises(AdmissionError, match="no memory is exported") as caught:
+        with pytest.raises(AdmissionError, match="no memory is exported as 'memory'") as caught:
             sandbox.load_sampler(build_guest("sampler"), 260)
     assert caught.value.clause == "1.15"
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -328,6 +329,15 @@ with Sandbox(limits, cache_directory=Path({str(sandbox_cache)!r})) as sandbox:
     *refused, last = done.stdout.splitlines()
     assert last.endswith(" 4")
     assert last.startswith("64 ") or "could not start an instance" in refused[0]
+
+
+@pytest.mark.parametrize("available", [True, False])
+def test_instance_that_cannot_be_made_is_a_guest_error(sandbox, build_guest, monkeypatch, available):
+    monkeypatch.setattr(binding, "AVAILABLE", available)
+    program = load(sandbox, build_guest)._program
+    small = replace(program, limits=replace(program.limits, memory_bytes=1 << 16))  # the module has two pages
+    with pytest.raises(GuestError, match="could not start an instance: memory minimum size of 2 pages exceeds"):
+        Instance(small)
 
 
 def test_public_call_does_the_same_as_the_private_one(sandbox, build_guest, monkeypatch, byte_vocabulary):

@@ -35,6 +35,7 @@ def test_runs_of_pages_that_are_not_all_zero_are_found(pages, runs):
 
 NEAR, FAR = run(MIB, 3 * MIB), run(60 * MIB, PAGE)
 BIG_FAR = run(60 * MIB, 2 * MIB)
+STREWN = [run(i * 20 * MIB, PAGE) for i in range(70)]
 SPLITS = {
     "nothing": ([], [], []),
     "one run": ([NEAR], [NEAR], []),
@@ -45,6 +46,12 @@ SPLITS = {
     "outliers on both sides": ([run(0, PAGE), run(30 * MIB, MIB), FAR], [run(30 * MIB, MIB)], [run(0, PAGE), FAR]),
     "a large outlier that cannot be mapped": ([NEAR, BIG_FAR], [NEAR], [BIG_FAR]),
     "a large outlier that can": ([NEAR, run(10 * MIB, MIB)], [NEAR, run(10 * MIB, MIB)], []),
+    "a large run below, which an outlier above would put out of reach": (
+        [run(0, 8 * PAGE), NEAR, FAR],
+        [run(0, 8 * PAGE), NEAR],
+        [FAR],
+    ),
+    "more outliers than are looked at": (STREWN, STREWN, []),
     "half full": ([run(0, 20 * MIB), run(35 * MIB, 5 * MIB)], [run(0, 20 * MIB), run(35 * MIB, 5 * MIB)], []),
 }
 
