@@ -68,6 +68,12 @@ class Inbox:
         with self._changed:
             return frozenset(self._live)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether letters are taken."""
+        with self._changed:
+            return not self._closing
+
     def submit(self, request: GenerationRequest, sink: Callable[[Event], None]) -> None:
         """Posts a request.
 
@@ -76,7 +82,12 @@ class Inbox:
         """
         with self._changed:
             if self._closing:
-                raise Refused("expected a running engine, it is closing", "try again", status=503, type="server_error")
+                raise Refused(
+                    "expected a running engine, it has ended or is about to",
+                    "try again",
+                    status=503,
+                    type="server_error",
+                )
             if request.id in self._live:
                 raise Refused("expected an id that is not in use", "choose another id", param="id")
             if len(self._live) >= self._room:

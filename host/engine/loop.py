@@ -85,6 +85,11 @@ class Engine:
         """Ends a request without a further event from the next step on; unknown or ended ids are ignored."""
         self._inbox.cancel(request_id)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes requests: not after `close`, nor after a fault that it could not go on from."""
+        return self._inbox.is_open
+
     def stats(self) -> EngineStats:
         """A snapshot of the last turn."""
         return self._core.stats

@@ -90,7 +90,7 @@ class Alive:
 
 
 class Ready:
-    """GET /readyz: every model has made its first token, and new requests are taken."""
+    """GET /readyz: every model has made its first token, runs, and new requests are taken."""
 
     def __init__(self, service: Service) -> None:
         self._registry = service.registry
@@ -100,6 +100,9 @@ class Ready:
         if self._registry.phase is not Phase.READY:
             problem = f"expected a host that is ready, it is {self._registry.phase}"
             raise http_refusal(503, problem, "ask again soon", code=self._registry.phase)
+        if failed := self._registry.failed:
+            problem = f"expected every engine to run, {len(failed)} of {len(self._registry.models)} ended by a fault"
+            raise http_refusal(503, problem, "swap the model, or restart the host", code="engine_failed")
         if not exchange.scope.get(MAY_ASK, False):
             await exchange.answer({"status": "ready"})
             return

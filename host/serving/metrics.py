@@ -100,7 +100,7 @@ class Metrics:
         yield from self._plugins()
 
     def _host(self) -> Iterator[Metric]:
-        ready = self._service.registry.phase is Phase.READY
+        ready = self._service.registry.phase is Phase.READY and not self._service.registry.failed
         yield GaugeMetricFamily("sealhost_ready", "Whether new requests are taken.", ready)
         ended = CounterMetricFamily(
             "sealhost_operations", "Operations of the admin plane that have ended.", labels=("kind", "outcome")

@@ -3,6 +3,8 @@
 Rules
 * A model is published only after it has made a real first token; until then /readyz says 503 (clause 5.6).
 * A name that is not served is 404; no other model ever answers in its place.
+* A model whose engine has met a fault that it could not go on from stays published, so that its requests are told, and
+  the host is not ready.
 * A request holds its model from looking it up to its last word, so that a model that was replaced is freed after
   those who use it, and never under them (clause 7.4).
 
@@ -71,6 +73,10 @@ class EnginePort(Protocol):
 
     def cancel(self, request_id: str) -> None:
         """Ends a request; idempotent."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes requests; not after a fault that it could not go on from."""
 
     def stats(self) -> EngineStats:
         """A snapshot of its counters."""
@@ -218,6 +224,11 @@ class Registry:
     def models(self) -> tuple[ServedModel, ...]:
         """Every model, in the order of publication."""
         return tuple(self._models.values())
+
+    @property
+    def failed(self) -> tuple[ServedModel, ...]:
+        """Models whose engine has ended by a fault: they answer nothing until they are swapped."""
+        return tuple(model for model in self.models if not model.engine.is_open)
 
     def require_ready(self) -> None:
         """Raises RequestError (503) unless requests are taken."""

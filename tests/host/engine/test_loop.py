@@ -238,6 +238,8 @@ def test_a_fault_of_the_engine_itself_ends_requests_and_not_the_thread(twin, cap
         assert before.ended.wait(PATIENCE)
         engine.submit(twin.request("after", [1]), after)
         assert after.ended.wait(PATIENCE)
+        assert engine.is_open
+    assert not engine.is_open
     assert before.last.error.code == "E_INTERNAL"
     assert after.tokens == twin.answer([1], 8)
     assert "a fault of its own" in caplog.text
@@ -257,6 +259,7 @@ def test_a_second_fault_while_requests_are_ended_leaves_nobody_waiting(twin, mon
         with pytest.raises(Refused) as caught:
             engine.submit(twin.request("late", [1], 5), twin.Client())
         assert caught.value.status == 503
+        assert not engine.is_open
     assert "a fault of its own" in caplog.text
 
 

@@ -110,6 +110,10 @@ class ScriptEngine:
             self._running = [one for one in self._running if one.request.id != request_id]
             self._changed.notify_all()
 
+    @property
+    def is_open(self) -> bool:
+        return not self._closed
+
     def stats(self) -> EngineStats:
         return EngineStats(running=len(self._running))
 

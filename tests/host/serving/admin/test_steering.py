@@ -162,3 +162,16 @@ def test_a_replayed_policy_or_one_that_lost_its_root_is_refused_at_work(desk: An
         assert desk.deployment.judges.trust.policy.file.version == 2
     assert desk.swap(desk.bundle(4)).status_code == 200
     assert desk.ask()[0] == "version 4"
+
+
+def test_a_host_whose_engine_has_ended_by_a_fault_is_not_ready_until_the_model_is_swapped(desk: Any) -> None:
+    desk.host.planes[3].engine.close()
+    for url in (desk.data, desk.admin):
+        answer = url.get("/readyz")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "engine_failed")
+        assert "lab" not in answer.text  # it asks for no key
+    assert desk.data.get("/livez").status_code == 200
+    assert desk.scrape()["sealhost_ready"] == 0
+    assert desk.swap(desk.bundle(4)).status_code == 200
+    assert desk.data.get("/readyz").json()["status"] == "ready"
+    assert desk.scrape()["sealhost_ready"] == 1
