@@ -36,10 +36,14 @@ if TYPE_CHECKING:
 GUEST_GRACE_SECONDS = 0.005
 """How long a step waits for guests: many times what a well-made one takes, and about one step of a small model."""
 
-WORTH_A_WORKER_SECONDS = 0.0003
-"""Work for which one more thread is woken: several times what waking it and sharing the interpreter with it cost."""
+INTERPRETER_SECONDS = 0.00004
+"""Of each call, what holds the interpreter, with caches as cold as they are after a model's step: no thread beside it
+shortens that."""
 
-PAUSE_SECONDS = 0.001
+WORTH_A_WORKER_SECONDS = 0.0003
+"""Work beyond it for which one more thread is woken: several times what waking it and sharing the interpreter cost."""
+
+PAUSE_SECONDS = 0.002
 """After which all are woken: several times what the work was thought to be, and well within the grace."""
 
 
@@ -172,10 +176,10 @@ class GuestCalls:
 
 
 def _workers_for(calls: list[GuestCall]) -> int:
-    """As many as the calls are worth, by what their guests took last.
+    """As many as the calls are worth, by what their guests took last, and how much of that another could go on beside.
 
     One that has not drawn is worth nothing yet: opening a sandbox is short, and hardly any of it goes on without the
     interpreter; a first draw that is long will be noticed.
     """
-    work = sum(call.guest.seconds or 0.0 for call in calls)
+    work = sum(max((call.guest.seconds or 0.0) - INTERPRETER_SECONDS, 0.0) for call in calls)
     return min(max(round(work / WORTH_A_WORKER_SECONDS), 1), len(calls))

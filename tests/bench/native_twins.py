@@ -61,11 +61,12 @@ class NativeSession:
     def __init__(self, vocab: int, params: SamplingParams, prompt_ids, choices) -> None:
         self._params, self._choices, self._prompt_length = params, choices, len(prompt_ids)
         self._rows = [_row(vocab) for _ in choices]
+        self._addresses = [row.ctypes.data for row in self._rows]  # asked for in every turn, and slow to make
         self._histories = [np.array(prompt_ids, np.uint32) for _ in choices]
         self._is_greedy = params.temperature == 0 and params == SamplingParams(temperature=0, seed=params.seed)
 
     def logits_address(self, slot: int) -> int:
-        return self._rows[slot].ctypes.data
+        return self._addresses[slot]
 
     def logits(self, slot: int) -> np.ndarray:
         return self._rows[slot]

@@ -4,8 +4,8 @@
 
 One process, one loaded model, two engines over it that take turns: one with the bundle's own tokenizer and sampler in
 their sandboxes, one with native twins of both (native_twins.py). A round serves each workload on both sides, in an order
-that flips from round to round: prompts are encoded, requests submitted together, and the clock stops with the last
-answer. Both sides give the same ids, which is checked, so they do the same work. The ratio is taken within the round; the report gives
+that flips from round to round: all prompts are encoded, then all requests submitted at once, so that both engines plan
+the same steps whoever holds the interpreter when the first one arrives, and the clock stops with the last answer. Both sides give the same ids, which is checked, so they do the same work. The ratio is taken within the round; the report gives
 the median with the quartiles. `floor`: one side against itself, which shows what the machine's noise alone makes of a
 ratio. `processor`: the same ratio in seconds of processor time, which neighbours hardly touch. The same again with a model
 that costs nothing tells what a token costs beside the model, in microseconds, and with it how short a model's step may be
@@ -112,16 +112,19 @@ class Side:
             return take
 
         began, processor = time.perf_counter(), time.process_time()
-        for number in range(workload.concurrency):
-            text = f"{number}. " + TEXT * PROMPT_REPEATS
-            ids = self._tokenizer.encode(text, add_special=False, parse_special=True)
-            params = replace(PARAMS[workload.name], seed=number)
-            request = GenerationRequest(uuid.uuid4().hex, tuple(ids), tokens, params)
+        requests = [self._request(workload, number, tokens) for number in range(workload.concurrency)]
+        for number, request in enumerate(requests):
             self._engine.submit(request, sink(number))
         if not done.wait(PATIENCE_S) or failed:
             raise SystemExit(f"expected answers, got {failed or 'none in time'}")
         processor, seconds = time.process_time() - processor, time.perf_counter() - began
         return Served(workload.concurrency * tokens / seconds, processor, answers)
+
+    def _request(self, workload: Workload, number: int, tokens: int) -> GenerationRequest:
+        text = f"{number}. " + TEXT * PROMPT_REPEATS
+        ids = self._tokenizer.encode(text, add_special=False, parse_special=True)
+        params = replace(PARAMS[workload.name], seed=number)
+        return GenerationRequest(uuid.uuid4().hex, tuple(ids), tokens, params)
 
 
 def compare(

@@ -82,7 +82,9 @@ def test_24_overrunning_calls_on_4_workers_hold_up_no_other_plugin(calls):
     assert calls.workers <= 8
 
 
-@pytest.mark.parametrize(("seconds", "workers"), [(None, 1), (1e-6, 1), (0.0002, 3), (1.0, 4)])
+@pytest.mark.parametrize(
+    ("seconds", "workers"), [(None, 1), (1e-6, 1), (0.00015, 1), (0.0002, 2), (0.0003, 3), (1.0, 4)]
+)
 def test_as_many_workers_are_woken_as_the_guests_are_worth(calls, monkeypatch, seconds, workers):
     woken, put = [], calls._lanes.put
     monkeypatch.setattr(calls._lanes, "put", lambda several, count: woken.append(count) or put(several, count))
