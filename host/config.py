@@ -36,6 +36,12 @@ DEFAULT_MAX_SEQUENCES = 32
 DEFAULT_MAX_WAITING = 256
 """Most requests that wait; the next one is told to come back later instead of queueing without end."""
 
+DEFAULT_CONNECTIONS = 1000
+"""Most connections to the data plane: several times as many as requests can run and wait."""
+
+MAX_CONNECTIONS = 100_000
+"""Most that an operator may set: each costs some 10 KiB of memory here and in the kernel."""
+
 
 def usable_cores() -> int:
     """Cores that this process may run on."""

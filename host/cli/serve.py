@@ -20,7 +20,7 @@ from cyclopts import Parameter
 
 from ...signing import audit, verify
 from ...signing.errors import SealhostError
-from ..config import usable_cores
+from ..config import DEFAULT_CONNECTIONS, MAX_CONNECTIONS, usable_cores
 from ..deployment import Deployment
 from ..errors import InternalError, UsageError
 from ..folders import AllowedFolders
@@ -62,6 +62,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     api_key_file: Path | None = None,
     allow_origin: Annotated[list[str] | None, Parameter(negative="")] = None,
     grace: float = 10.0,
+    max_connections: int = DEFAULT_CONNECTIONS,
     admin: AdminOptions = NO_ADMIN,
     engine: EngineOptions = DEFAULTS,
 ) -> None:
@@ -81,10 +82,12 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
         api_key_file: File with one API key a line; without it SEALHOST_API_KEY, else no key is asked for.
         allow_origin: Web origin that a browser lets in, "*" for all; may be given several times.
         grace: Seconds that running answers have after SIGTERM.
+        max_connections: Most connections at a time; when there are more, idle ones give way.
         admin: The admin plane.
         engine: How the model runs.
     """
     from ..serving.app import data_plane  # noqa: PLC0415 — other verbs need no server
+    from ..serving.connections import room_for  # noqa: PLC0415
     from ..serving.served import Registry  # noqa: PLC0415
     from ..serving.server import Server, bind  # noqa: PLC0415
     from ..serving.service import Service  # noqa: PLC0415
@@ -94,6 +97,9 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     admin_keys, choice = admin.keys(api_keys), sampler_choice(sampler, sampler_config_file)
     if not 0 <= grace <= MAX_GRACE_S:
         raise UsageError("--grace", f"expected 0 to {MAX_GRACE_S} seconds, got {grace}", "choose another")
+    if not 1 <= max_connections <= MAX_CONNECTIONS:
+        problem = f"expected 1 to {MAX_CONNECTIONS}, got {max_connections}"
+        raise UsageError("--max-connections", problem, "choose another")
     with bind(host, port) as listener, contextlib.ExitStack() as stack:
         admin_listener = None
         if admin.admin_port is not None:
@@ -107,6 +113,8 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
             note("anyone who reaches this address can use the models; --api-key-file asks for a key")
         if choice is not None:
             note(f"every request goes through the sampler {choice.name}")
+        if (connections := room_for(max_connections)) < max_connections:
+            note(f"open files are limited to {connections} connections; raise the limit (ulimit -n) for more")
         service, operations = Service(Registry(), Workers(threads=usable_cores())), Operations()
 
         at_a_terminal = watched()
@@ -118,7 +126,7 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
                 operations.start("reload", "keys", loading.deployment.reload_keys, wait=True)
 
         app = data_plane(service, keys=api_keys, origins=allow_origin or ())
-        server = Server(app, service, grace=grace, hang_up=hang_up)
+        server = Server(app, service, grace=grace, connections=connections, hang_up=hang_up)
         loading = Loading(
             bundles,
             plugin or [],
@@ -149,11 +157,13 @@ def _admin_plane(
 ) -> Iterator[None]:
     from ..serving.admin import Admin  # noqa: PLC0415 — prometheus-client comes with it, only where it is asked for
     from ..serving.app import admin_plane  # noqa: PLC0415
+    from ..serving.connections import ADMIN_CONNECTIONS  # noqa: PLC0415
     from ..serving.metrics import Metrics  # noqa: PLC0415
     from ..serving.server import Server, in_background  # noqa: PLC0415
 
     desk = Admin(service, deployment, operations, Metrics(service, deployment, operations))
-    with in_background(Server(admin_plane(desk, keys=keys), None, grace=0), listener):
+    server = Server(admin_plane(desk, keys=keys), None, grace=0, connections=ADMIN_CONNECTIONS)
+    with in_background(server, listener):
         yield
 
 

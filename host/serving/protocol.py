@@ -4,10 +4,13 @@ Rules (clause 5.8 of host/README.md)
 * The head of a request is at most MAX_HEAD_BYTES and arrives within HEAD_SECONDS; beyond either the connection ends.
 * A client that does not read what it is sent loses its connection: an answer that nobody takes would hold its memory,
   and its model, for ever.
+* Whenever a client owes bytes, a clock runs: for a head, for what is left of a body that was answered before it had
+  come, for the next request. What else it sends, such as empty lines, stops none.
+* Connections beyond a number give way, see `connections`.
 * What is no HTTP gets 400 in the one shape that all errors have.
 
 Example:
-    uvicorn.Config(app, http=BoundedHttp)
+    uvicorn.Config(app, http=partial(BoundedHttp, crowd=Crowd(1000)))
 """
 
 from __future__ import annotations
@@ -17,16 +20,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from .connections import Crowded
 from .refusal import error_object
 
 if TYPE_CHECKING:
     import asyncio
 
+    from .connections import Crowd
+
 MAX_HEAD_BYTES = 64 << 10
 """Bytes of a request line and its headers, together with what is read of the body at the same time."""
 
 HEAD_SECONDS = 30
-"""Seconds from the connection, or from the first byte of a further request, to the end of the head."""
+"""Seconds from the connection, or from the first byte of a further request, to the end of the head; and for the rest of
+a body whose request was answered without it."""
 
 READ_SECONDS = 60
 """Seconds in which a client that lets more pile up than the system's buffers hold must read MIN_READ_BYTES."""
@@ -36,22 +43,34 @@ MIN_READ_BYTES = 64 << 10
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """One connection."""
+    """One connection.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    Args:
+        crowd: The server's others.
+        args, kwargs: uvicorn's.
+    """
+
+    def __init__(self, *args: Any, crowd: Crowd, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._crowd = crowd
         self._head_bytes = 0
         self._in_head = True
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
-        """Starts the clock."""
+        """Finds a place among the others, and starts the clock."""
         super().connection_made(transport)
         self._expect_head()
+        is_spare = self._crowd.enter(self)
+        if is_spare is None:
+            transport.abort()
+        elif is_spare:
+            self.app = Crowded(self.app, self._crowd)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops the clocks."""
+        self._crowd.leave(self)
         self._stop_clock()
         self._reader_goes_on()
         super().connection_lost(exc)
@@ -65,6 +84,13 @@ class BoundedHttp(HttpToolsProtocol):
         """The client has caught up."""
         self._reader_goes_on()
         super().resume_writing()
+
+    def hang_up(self) -> None:
+        """Gives way to another; nothing is being worked at."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # a close would wait for what is left to be read
+        else:
+            self.transport.close()
 
     def timeout_keep_alive_handler(self) -> None:
         """Ends an idle connection, also one whose client has left the end of an answer unread."""
@@ -84,6 +110,22 @@ class BoundedHttp(HttpToolsProtocol):
         self._stop_clock()
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        """The client owes nothing more for this request."""
+        super().on_message_complete()
+        if self._owes_request():
+            self._stop_clock()  # of a body that came after its answer
+        else:
+            self._crowd.works(self)
+
+    def on_response_complete(self) -> None:
+        """The client owes the next request, and first what is left of this one."""
+        super().on_response_complete()
+        if self._owes_request():
+            self._crowd.waits(self)
+            if self.cycle.more_body:
+                self._start_clock()
+
     def data_received(self, data: bytes) -> None:
         """Counts the head's bytes."""
         self._head_bytes += len(data)
@@ -92,6 +134,8 @@ class BoundedHttp(HttpToolsProtocol):
             self.send_400_response(f"expected a head of at most {MAX_HEAD_BYTES} bytes, got more; send less")
         elif not self._in_head:
             self._head_bytes = 0
+        if self._owes_request() and self._deadline is None and self.timeout_keep_alive_task is None:
+            self._expect_head()  # bytes before a request line, which have stopped uvicorn's clock
 
     def send_400_response(self, msg: str) -> None:
         """Answers what could not be read, and closes the connection."""
@@ -100,8 +144,14 @@ class BoundedHttp(HttpToolsProtocol):
         self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
         self.transport.close()
 
+    def _owes_request(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]  # None before the first
+
     def _expect_head(self) -> None:
         self._in_head = True
+        self._start_clock()
+
+    def _start_clock(self) -> None:
         self._stop_clock()
         self._deadline = self.loop.call_later(HEAD_SECONDS, self._too_slow)
 

@@ -17,12 +17,15 @@ import contextlib
 import signal
 import socket
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from ...signing.errors import Code
+from ..config import DEFAULT_CONNECTIONS
 from ..errors import HostError
+from .connections import Crowd
 from .protocol import BoundedHttp
 
 if TYPE_CHECKING:
@@ -95,17 +98,24 @@ class Server(uvicorn.Server):
         app: The data plane, or the admin plane.
         service: The data plane's state, to be told of the shutdown; None for the admin plane, which has none to end.
         grace: Seconds that running answers have to finish.
+        connections: Most connections at a time.
         hang_up: Called on SIGHUP, in a signal handler; None leaves the signal alone.
     """
 
     def __init__(
-        self, app: ASGIApp, service: Service | None, *, grace: float, hang_up: Callable[[], object] | None = None
+        self,
+        app: ASGIApp,
+        service: Service | None,
+        *,
+        grace: float,
+        connections: int = DEFAULT_CONNECTIONS,
+        hang_up: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="auto",
-                http=BoundedHttp,
+                http=partial(BoundedHttp, crowd=Crowd(connections)),  # type: ignore[arg-type]  # it is called like a class
                 ws="none",
                 lifespan="off",
                 log_config=None,

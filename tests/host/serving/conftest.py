@@ -262,12 +262,12 @@ def make_plane() -> Iterator[Callable[..., Plane]]:
 class Live:
     """A real server on a free port, on a thread of its own."""
 
-    def __init__(self, plane: Plane, *, grace: float = 5.0, **access: Any) -> None:
+    def __init__(self, plane: Plane, *, grace: float = 5.0, connections: int = 1000, **access: Any) -> None:
         self.plane = plane
         listener = bind("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self.port = listener.getsockname()[1]
-        self._server = Server(data_plane(plane.service, **access), plane.service, grace=grace)
+        self._server = Server(data_plane(plane.service, **access), plane.service, grace=grace, connections=connections)
         self._thread = threading.Thread(target=self._server.run, args=([listener],), name="live-server")
         self._thread.start()
         self.client = httpx.Client(base_url=self.url, timeout=PATIENCE_S, trust_env=False)

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.server import ServerState
 
 from sealhost.host.serving import protocol
+from sealhost.host.serving.connections import Crowd
 
 
 def talk(port: int, data: bytes) -> bytes:
@@ -70,6 +71,38 @@ def test_a_head_that_does_not_come_ends_the_connection(
     live = serve_plane(make_plane())
     for data in (b"", b"GET /livez HT"):
         assert talk(live.port, data) == b""
+
+
+def test_a_connection_whose_client_sends_anything_but_a_request_ends(
+    make_plane: Callable[..., Any], serve_plane: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes before a request line, and those of a body that was answered without it, have stopped the clock."""
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
+    live = serve_plane(make_plane())
+    ask = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+    early = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 999999\r\n\r\n"
+    for first, trickle in ((ask, b"\r\n"), (early, b"x")):
+        with socket.create_connection(("127.0.0.1", live.port), timeout=10) as client:
+            client.sendall(first)
+            assert client.recv(65536).startswith(b"HTTP/1.1 ")
+            client.sendall(trickle)
+            assert ended(client)
+
+
+def ended(client: socket.socket) -> bool:
+    """Whether the server closes a connection without another word."""
+    try:
+        return client.recv(65536) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_a_body_that_comes_after_its_answer_does_not_end_the_connection(live: Any) -> None:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=10) as client:
+        client.sendall(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n")
+        assert client.recv(65536).startswith(b"HTTP/1.1 404")
+        client.sendall(b"body" + b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert client.recv(65536).startswith(b"HTTP/1.1 200")
 
 
 def unread(port: int, body: dict[str, Any]) -> socket.socket:
@@ -135,7 +168,7 @@ class Pipe:
 
 def test_a_client_that_reads_slowly_is_served_until_it_stops() -> None:
     pipe = Pipe()
-    connection = protocol.BoundedHttp(Config(lambda *_: None), ServerState(), {}, _loop=pipe)
+    connection = protocol.BoundedHttp(Config(lambda *_: None), ServerState(), {}, _loop=pipe, crowd=Crowd(1))
     connection.transport, connection.flow = pipe, FlowControl(pipe)
     connection.pause_writing()
     for _ in range(3):
