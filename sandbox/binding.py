@@ -1,4 +1,4 @@
-"""The one place that touches the binding's private side: calls, look-ups and loads without its checks and copies.
+"""The one place that touches the binding's private side: calls, look-ups and starts without its checks and wrappers.
 
 The public `InstanceExports` wraps every export of an instance (64 µs for six); `export` looks up one, and `memory` does
 without wrapping it. The public `InstancePre.instantiate` runs a generator around the C function.
@@ -14,12 +14,18 @@ When a release of the binding lacks one of the names, the public way is taken, a
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import wasmtime
 
 GuestFunction: TypeAlias = Callable[..., int]
+
+_HOLE = bytes(1 << 16)
+"""Zeros that a file in memory need not hold: much of a guest's memory is empty."""
 
 try:
     from wasmtime import _bindings as _native
@@ -62,8 +68,6 @@ try:
     _IS_MEMORY: int = _ffi.WASMTIME_EXTERN_MEMORY.value
     _MEMORY_DATA = _native._wasmtime_memory_data  # noqa: SLF001 — the reason for this file
     _MEMORY_SIZE = _native._wasmtime_memory_data_size  # noqa: SLF001 — the reason for this file
-    _DESERIALIZE = _native._wasmtime_module_deserialize  # noqa: SLF001 — the reason for this file
-    _MODULE: Any = _native.wasmtime_module_t
     _wrap = _extern.wrap_extern
     AVAILABLE = all((f.restype, f.argtypes) == (result, arguments) for f, result, arguments in _PROTOTYPES)
 except (ImportError, AttributeError):
@@ -87,10 +91,11 @@ def bind(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], 
 
 def bind_public(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], int]) -> GuestFunction:
     """The same through the binding's public names."""
+    count = len(function.type(store).params)
 
-    def call(*arguments: int) -> int:
+    def call(argument: int = 0, other: int = 0) -> int:
         store.set_epoch_deadline(deadline())
-        result: int = function(store, *arguments)
+        result: int = function(store, *(argument, other)[:count])
         return result
 
     return call
@@ -101,7 +106,8 @@ def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline: Calla
     frame = _Frame(function=function._func)  # noqa: SLF001 — the reason for this file
     start = ctypes.addressof(frame)
     at_function, at_trap = start + _Frame.function.offset, start + _Frame.trap.offset
-    words = memoryview(frame).cast("B")[: 2 * _RAW_BYTES].cast("i")
+    raw = memoryview(frame).cast("B")  # a field of the structure costs several times an item of a view
+    words, traps = raw[: 2 * _RAW_BYTES].cast("i"), raw[_Frame.trap.offset :].cast("P")
     second = _RAW_BYTES // words.itemsize
 
     def call(argument: int = 0, other: int = 0) -> int:
@@ -112,9 +118,9 @@ def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline: Calla
         if error:
             native = ctypes.cast(error, ctypes.POINTER(_ERROR))
             raise wasmtime.WasmtimeError._from_ptr(native)  # noqa: SLF001 — the reason for this file
-        if frame.trap:
-            taken = ctypes.cast(frame.trap, ctypes.POINTER(_TRAP))
-            frame.trap = None
+        if traps[0]:
+            taken = ctypes.cast(traps[0], ctypes.POINTER(_TRAP))
+            traps[0] = 0
             raise wasmtime.Trap._from_ptr(taken)  # noqa: SLF001 — the reason for this file
         return words[0]
 
@@ -124,20 +130,32 @@ def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline: Calla
 def load(engine: wasmtime.Engine, compiled: bytes, at: int) -> wasmtime.Module:
     """The module whose compiled code is `compiled[at:]`; trusted already (clause 2.2).
 
-    The public call copies megabytes into a ctypes array first.
+    wasmtime maps a file, and takes the image of a module's memory from it, while it copies bytes, and copies the image
+    once more for its first instance.
 
     Raises:
         wasmtime.WasmtimeError: When it was compiled for another engine.
     """
-    if not AVAILABLE:
-        return wasmtime.Module.deserialize(engine, compiled[at:])
-    module = ctypes.POINTER(_MODULE)()
-    start = ctypes.cast(ctypes.c_char_p(compiled), ctypes.c_void_p).value or 0
-    code = ctypes.cast(start + at, ctypes.POINTER(ctypes.c_uint8))
-    error = _DESERIALIZE(engine.ptr(), code, len(compiled) - at, ctypes.byref(module))
-    if error:
-        raise wasmtime.WasmtimeError._from_ptr(error)  # noqa: SLF001 — the reason for this file
-    return wasmtime.Module._from_ptr(module)  # noqa: SLF001 — the reason for this file
+    with suppress(OSError, AttributeError, wasmtime.WasmtimeError):  # no such system, no /proc, or not to be mapped
+        return _load_mapped(engine, compiled, at)
+    return wasmtime.Module.deserialize(engine, compiled[at:])
+
+
+def _load_mapped(engine: wasmtime.Engine, compiled: bytes, at: int) -> wasmtime.Module:
+    """From a file in memory that nobody can change any more: what was checked is what runs."""
+    file = os.memfd_create("sealhost-guest", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(file, len(compiled) - at)
+        view = memoryview(compiled)
+        for start in range(at, len(compiled), len(_HOLE)):
+            piece = view[start : start + len(_HOLE)]
+            if not compiled.startswith(_HOLE, start) and os.pwrite(file, piece, start - at) < len(piece):
+                raise OSError("no memory left for a module")
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+        return wasmtime.Module.deserialize_file(engine, f"/proc/self/fd/{file}")
+    finally:
+        os.close(file)
 
 
 def instantiate(store: wasmtime.Store, prepared: wasmtime.InstancePre) -> wasmtime.Instance:

@@ -148,12 +148,13 @@ class Instance:
         """What it runs."""
         return self._program
 
-    def call(self, name: str, *arguments: int) -> int:
-        """Calls an exported function of the ABI.
+    def call(self, name: str, argument: int = 0, other: int = 0) -> int:
+        """Calls an exported function of the ABI, which takes up to two i32: passed on one by one, for unpacking costs.
 
         Args:
             name: Of the function.
-            arguments: i32 values.
+            argument: Its first, if it takes one.
+            other: Its second, if it takes two.
 
         Raises:
             GuestError: On a trap or a timeout; the instance is dead then (clause 4.3).
@@ -174,7 +175,9 @@ class Instance:
             if getattr(roomy, "bytes", 0) < engine.stack_bytes:
                 require_stack(engine.stack_bytes)
             function = self._functions.get(name) or self._bind(name)
-            return self._counted(name, function, arguments) if engine.counts_fuel else function(*arguments)
+            if engine.counts_fuel:
+                return self._counted(name, function, argument, other)
+            return function(argument, other)
         except wasmtime.Trap as trap:
             raise self._trapped(name, trap) from None
         except wasmtime.WasmtimeError as error:
@@ -244,12 +247,12 @@ class Instance:
         self._functions[name] = bind(self._store, function, partial(ticker.due, ticks))
         return self._functions[name]
 
-    def _counted(self, name: str, function: GuestFunction, arguments: tuple[int, ...]) -> int:
+    def _counted(self, name: str, function: GuestFunction, argument: int, other: int) -> int:
         """Calls a function, with its fuel counted and, where the operator says so, limited (clauses 3.6 and 4.7)."""
         engine = self._program.engine
         tank = fuel_limit(self._program.deadlines_ms[name], engine.allowed.fuel_per_ms) or FULL_TANK
         self._store.set_fuel(tank)
-        result = function(*arguments)
+        result = function(argument, other)
         self.spent = tank - self._store.get_fuel()
         if engine.meter is not None:
             engine.meter(self._program.plugin, name, self.spent)

@@ -129,7 +129,8 @@ class Slot:
             self.history[length] = token
             length += 1
         self.length = length
-        self.settled = max(self.settled, length - self._constants.max_backtrack)
+        if (settled := length - self._constants.max_backtrack) > self.settled:
+            self.settled = settled
         self.flags |= _ACCEPT
         self.answer = None  # it was given for another history
 

@@ -10,6 +10,7 @@ import resource
 import runpy
 import stat
 import time
+from pathlib import Path
 
 import pytest
 import wasmtime
@@ -347,3 +348,40 @@ def test_default_folder_follows_the_xdg_rules(value, expected, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", value)
     assert str(CodeCache.default_directory()).endswith(expected)
     assert CodeCache.default_directory().is_absolute()
+
+
+def test_loaded_code_lies_in_a_file_that_nobody_can_change(sandbox, build_guest, monkeypatch):
+    load_file, tried = wasmtime.Module.deserialize_file, []
+
+    def attacked(engine, path):
+        with Path(path).open("r+b", buffering=0) as file, pytest.raises(PermissionError):
+            file.write(b"x")
+        tried.append(path)
+        return load_file(engine, path)
+
+    monkeypatch.setattr(wasmtime.Module, "deserialize_file", attacked)
+    sampler = sandbox.load_sampler(build_guest("sampler"), 260)
+    assert sampler.history_capacity == 64
+    assert tried
+    assert "memfd:sealhost-guest" in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize("reason", ["no such call", "no descriptors", "written in part", "not mapped"])
+def test_code_is_copied_where_it_cannot_be_mapped(sandbox, build_guest, monkeypatch, reason):
+    def refuse(*_arguments):
+        raise OSError(reason)
+
+    def refuse_to_map(*_arguments):
+        raise wasmtime.WasmtimeError(reason)
+
+    if reason == "no such call":
+        monkeypatch.delattr("os.memfd_create")
+    elif reason == "no descriptors":
+        monkeypatch.setattr("os.memfd_create", refuse)
+    elif reason == "written in part":
+        monkeypatch.setattr("os.pwrite", lambda _file, data, _at: len(data) - 1)
+    else:
+        monkeypatch.setattr(wasmtime.Module, "deserialize_file", refuse_to_map)
+    with sandbox.load_sampler(build_guest("sampler"), 260).session(SamplingParams(), []) as session:
+        session.logits(0)[9] = 1
+        assert session.step()[0].tokens[0] == 9
