@@ -153,7 +153,7 @@ def _sampler(request: Generate, model: ServedModel) -> tuple[str | None, bytes]:
             raise sampler_is_fixed(fixed, "sampler_config")
         return fixed.name, fixed.config
     if request.sampler is not None and request.sampler not in model.samplers:
-        raise _wrong("sampler", f"one of {', '.join(model.samplers)}", request.sampler[:100])
+        raise _wrong("sampler", f"one of {', '.join(model.samplers)}", request.sampler[:100] or "an empty name")
     sampler = next(iter(model.samplers)) if request.sampler is None else request.sampler
     try:
         return request.sampler, model.samplers[sampler].config_bytes(request.sampler_config)
@@ -218,7 +218,8 @@ def _biases(biases: dict[str, float] | None, vocab_size: int) -> tuple[tuple[int
 
 def _bias_token(key: str, vocab_size: int) -> int:
     # isdecimal alone would take digits of every script, int() blanks and underscores
-    if not (key.isascii() and key.isdecimal() and len(key) <= 10 and int(key) < vocab_size):
+    # and leading zeros would name an id twice, of which one would win in silence
+    if not (key.isascii() and key.isdecimal() and len(key) <= 10 and key == str(int(key)) and int(key) < vocab_size):
         raise _wrong("logit_bias", f"token ids from 0 to {vocab_size - 1} as keys", key)
     return int(key)
 

@@ -7,7 +7,9 @@ Rules (clause 5.8 of host/README.md)
 * Whenever a client owes bytes, a clock runs: for a head, for what is left of a body that was answered before it had
   come, for the next request. What else it sends, such as empty lines, stops none.
 * Connections beyond a number give way, see `connections`.
-* What is no HTTP gets 400 in the one shape that all errors have.
+* An offer to upgrade is declined by answering in HTTP/1.1, as RFC 9110 (7.8) has it, and its body is read: clients in
+  Java offer HTTP/2 with every first request unless told otherwise.
+* What is no HTTP gets 400 in the one shape that all errors have, and no line in the log.
 
 Example:
     uvicorn.Config(app, http=partial(BoundedHttp, crowd=Crowd(1000)))
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -40,6 +43,12 @@ READ_SECONDS = 60
 
 MIN_READ_BYTES = 64 << 10
 """1 KiB a second, no line is as slow; the system takes more only when a third of its own buffer is free."""
+
+MAX_REASON = 200
+"""Letters of what the parser says: some of it may be the client's."""
+
+_UPGRADING = frozenset((b"upgrade", b"connection", b"http2-settings"))
+"""Headers that go with an offer to upgrade; of Connection, `close` stays."""
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -105,13 +114,17 @@ class BoundedHttp(HttpToolsProtocol):
             self._expect_head()
 
     def on_headers_complete(self) -> None:
-        """The head has arrived."""
+        """The head has arrived; one that offers to upgrade is read again without that, see `_decline_upgrade`."""
+        if self.parser.should_upgrade():
+            return
         self._in_head = False
         self._stop_clock()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """The client owes nothing more for this request."""
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
         if self._owes_request():
             self._stop_clock()  # of a body that came after its answer
@@ -129,7 +142,8 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Counts the head's bytes."""
         self._head_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self._in_head and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response(f"expected a head of at most {MAX_HEAD_BYTES} bytes, got more; send less")
         elif not self._in_head:
@@ -143,6 +157,30 @@ class BoundedHttp(HttpToolsProtocol):
         head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
         self.transport.close()
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offered:
+            self._decline_upgrade(data[offered.args[0] :])
+        except httptools.HttpParserCallbackError:  # of a request line whose target is none
+            self.send_400_response("expected a path and HTTP/1.1 in the request line; check the client")
+        except httptools.HttpParserError as error:
+            self.send_400_response(f"expected a request in HTTP/1.1: {error}; check the client"[:MAX_REASON])
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Reads a head again without its offer, and then its body, which the parser took for another protocol's."""
+        method = self.parser.get_method()
+        if method == b"CONNECT":  # an upgrade to the parser, too
+            self.send_400_response("expected a request that is no CONNECT, this is no proxy; check the client")
+            return
+        kept = [(name, value) for name, value in self.headers if name not in _UPGRADING]
+        if any(name == b"connection" and b"close" in value.lower() for name, value in self.headers):
+            kept.append((b"connection", b"close"))
+        lines = [b"%b %b HTTP/1.1" % (method, self.url), *(b"%b: %b" % one for one in kept), b"", b""]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+        self._parse(b"\r\n".join(lines) + rest)
 
     def _owes_request(self) -> bool:
         return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]  # None before the first

@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -37,6 +38,11 @@ for _mark, _step in _STEPS.items():
     _DEEPER[_mark[0]] = _step
     _IS_PART[_mark[0]] = _step >= 0
 
+_LONE_SURROGATE = re.compile(
+    rb"(?:[^\\]++|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|\\(?!u[dD][89a-fA-F]).)*+\\u[dD][89a-fA-F]", re.DOTALL
+)
+"""Everything up to an escaped half of a pair without the other half; possessive, so linear in the size of the body."""
+
 _DECODER = msgspec.json.Decoder()
 _REMEDY = "send one JSON object in UTF-8"
 
@@ -56,10 +62,21 @@ def parse_object(body: bytes) -> dict[str, Any]:
     try:
         value = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RequestError(f"expected a JSON object, got a body that does not parse: {error}", _REMEDY) from None
+        raise _unparsable(body, str(error)) from None
     if not isinstance(value, dict):
         raise RequestError(f"expected a JSON object, got {type(value).__name__}", _REMEDY)
     return value
+
+
+def _unparsable(body: bytes, reason: str) -> RequestError:
+    """The refusal of a body, in clearer words than the parser's where it has misleading ones."""
+    if "out of range" in reason:
+        problem = "expected numbers that fit into 64 bits or a double, got a larger one"
+        return RequestError(problem, "send a smaller number")
+    if _LONE_SURROGATE.match(body):  # to the parser a body that ends too early, or none at all
+        problem = "expected escapes of whole characters, got a surrogate without its other half"
+        return RequestError(problem, _REMEDY)
+    return RequestError(f"expected a JSON object, got a body that does not parse: {reason}", _REMEDY)
 
 
 class _Shape(NamedTuple):

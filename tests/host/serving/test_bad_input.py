@@ -67,6 +67,7 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], str, str | None]] = [
     ({"seed": "x"}, "seed", None),
     ({"logit_bias": {"a": 1}}, "logit_bias", None),
     ({"logit_bias": {"-1": 1}}, "logit_bias", None),
+    ({"logit_bias": {"5": -100, "05": 3}}, "logit_bias", None),
     ({"logit_bias": {"320": 1}}, "logit_bias", None),
     ({"logit_bias": {"٣": 1}}, "logit_bias", None),
     ({"logit_bias": {"9" * 5000: 1}}, "logit_bias", None),

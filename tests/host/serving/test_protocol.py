@@ -105,6 +105,44 @@ def test_a_body_that_comes_after_its_answer_does_not_end_the_connection(live: An
         assert client.recv(65536).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.parametrize(
+    "offer",
+    [
+        b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAEAAEAAAAIAAAAB\r\n",
+        b"upgrade: websocket\r\nconnection: keep-alive, upgrade\r\nsec-websocket-key: x\r\n",
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_an_offer_to_upgrade_is_answered_in_http_1_1_with_its_body_read(
+    live: Any, capfd: pytest.CaptureFixture[str], offer: bytes, pieces: int
+) -> None:
+    body = json.dumps({"content": "hi"}).encode()
+    head = b"POST /tokenize HTTP/1.1\r\nhost: x\r\n" + offer + b"content-type: application/json\r\n"
+    ask = head + b"content-length: %d\r\n\r\n" % len(body) + body
+    with socket.create_connection(("127.0.0.1", live.port), timeout=10) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for last in (b"", b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: upgrade, close\r\nupgrade: h2c\r\n\r\n"):
+            size = len(ask) // pieces
+            for at in range(0, len(ask), size):
+                client.sendall(ask[at : at + size])
+            answer = client.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 200 OK")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"tokens": [104, 105]}
+            client.sendall(last)
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        assert ended(client)
+    assert capfd.readouterr().err == ""  # uvicorn would recommend a library for it
+
+
+@pytest.mark.parametrize("line", [b"CONNECT evil:80 HTTP/1.1", b"GET http://evil:99999/ HTTP/1.1", b"GET ?x HTTP/1.1"])
+def test_a_target_that_is_no_path_is_400_and_says_so(live: Any, line: bytes) -> None:
+    head, _, body = talk(live.port, line + b"\r\nhost: x\r\n\r\n").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    message = json.loads(body)["error"]["message"]
+    assert message.startswith("expected a ")
+    assert message.endswith("check the client")
+
+
 def unread(port: int, body: dict[str, Any]) -> socket.socket:
     """Sends a request whose answer nobody reads."""
     client = socket.socket()

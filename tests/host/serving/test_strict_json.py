@@ -97,3 +97,27 @@ def test_the_largest_body_is_looked_at_in_a_fraction_of_a_second(body: bytes) ->
     with contextlib.suppress(RequestError):
         parse_object(body)
     assert time.thread_time() - began < 1.0  # 2.5 s before there was a bound, on the event loop
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (rb'{"a": "\ud83d"}', "a surrogate without its other half"),
+        (rb'{"a": "\\\ude00"}', "a surrogate without its other half"),
+        (rb'{"a": "\ud83d\ud83d\ude00"}', "a surrogate without its other half"),
+        (rb'{"a": "\ud83d\ude00\\ud83d", "b": }', "does not parse"),
+        (b'{"a": 1e999}', "numbers that fit"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "numbers that fit"),
+    ],
+)
+def test_what_does_not_parse_is_named_for_what_it_is(body: bytes, said: str) -> None:
+    with pytest.raises(RequestError, match=said):
+        parse_object(body)
+
+
+def test_looking_for_the_reason_takes_little_time() -> None:
+    for body in (b'{"a": "' + b"\\" * (8 << 20), b'{"a": "' + rb"\ud83d\ude00" * (1 << 19) + b"}"):
+        began = time.process_time()
+        with pytest.raises(RequestError):
+            parse_object(body)
+        assert time.process_time() - began < 2
