@@ -2,7 +2,8 @@
 
 One "line" is 64 bytes: for each of 16 rows, 4 consecutive weights. A line is multiplied by 4 activations, which are
 broadcast to all rows, and added to 16 integer sums. A version holds a line in `16 // lanes` vectors, and says into
-how many planes it splits a weight of 8 bits (clause 5.2). All versions give equal sums, and so equal logits.
+how many planes it splits a weight of 8 bits, and how many lines a running sum takes (clause 5.2). All versions give
+equal sums, and so equal logits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 TILE_ROWS = 16
 LINE_BYTES = 64
+BLOCK_LINES = 8
+"""Lines of a block of 32 columns."""
 
 
 class Dot(Protocol):
@@ -28,6 +31,7 @@ class Dot(Protocol):
         plane_bits: Most bits of a weight in one plane; weights of more go as two planes, low and high nibbles.
         columns: Most activation columns whose sums stay in registers.
         lines: Lines that a loop over several columns takes at a time.
+        in_order: Whether products with several columns stay in the order of the lines (`Emit.in_registers`).
     """
 
     isa: Isa
@@ -35,6 +39,10 @@ class Dot(Protocol):
     plane_bits: int
     columns: int
     lines: int
+    in_order: bool
+
+    def span(self, bits: int) -> int:
+        """Lines of weights of so many bits that a running sum takes before it must be finished."""
 
     def zero(self, k: Emit) -> Any:
         """An empty running sum for `lanes` rows."""
@@ -56,23 +64,34 @@ class Dot(Protocol):
         """Replaces each byte, 0 to 15, by an entry of a table of 16 unsigned bytes."""
 
 
-class Vnni:
-    """VNNI: `vpdpbusd` multiplies and adds 4 pairs to each int32; no saturation (255 * 127 * 4 fits)."""
+class _Int32Sums:
+    """What versions have in common whose running sums are int32, one a row: they take a whole block."""
 
-    isa, lanes, plane_bits, columns, lines = Isa.AVX512VNNI, 16, 8, 8, 8
+    lanes: int
+    in_order = False
+
+    def span(self, _bits: int) -> int:
+        """A whole block."""
+        return BLOCK_LINES
 
     def zero(self, k: Emit) -> Any:
         """Int32 sums."""
         return k.all(vector(I32, self.lanes), 0)
 
+    def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
+        """Nothing is left to add."""
+        return total if multiplier == 1 else k.b.mul(total, k.all(total.type, multiplier))
+
+
+class Vnni(_Int32Sums):
+    """VNNI: `vpdpbusd` multiplies and adds 4 pairs to each int32; no saturation (255 * 127 * 4 fits)."""
+
+    isa, lanes, plane_bits, columns, lines = Isa.AVX512VNNI, 16, 8, 8, 8
+
     def accumulate(self, k: Emit, total: Any, weights: Any, activations: Any) -> Any:
         """One instruction."""
         spread = k.b.bitcast(k.splat(activations, self.lanes), vector(I8, 4 * self.lanes))
         return k.call(f"llvm.x86.avx512.vpdpbusd.{32 * self.lanes}", total.type, total, weights, spread)
-
-    def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
-        """Nothing is left to add."""
-        return total if multiplier == 1 else k.b.mul(total, k.all(total.type, multiplier))
 
     def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
         """One shuffle in each 128-bit lane."""
@@ -90,13 +109,18 @@ class AvxVnni(Vnni):
 
 
 class Avx2:
-    """AVX2: `vpmaddubsw` into int16 sums that are widened once per 32 weights.
+    """AVX2: `vpmaddubsw` into int16 sums that are widened once per 32 weights, 16 of 5 bits or 8 of 6.
 
-    Bound (clause 5.2): a plane's weights are at most 15, activations at most 127 in size, and one int16 lane takes 16
-    products, so it stays within 16 * 15 * 127 = 30,480 < 32,767. Eight-bit weights go in as two planes of nibbles.
+    Bound (clause 5.2): activations are at most 127 in size, and a line adds two products to an int16 lane. So it takes
+    8 lines of weights up to 15 (30,480 < 32,767), 4 up to 31 (31,496) or 2 up to 63 (32,004). Eight-bit weights go as
+    two planes of nibbles: each line of them would have to be widened by itself, which is as many instructions.
     """
 
-    isa, lanes, plane_bits, columns, lines = Isa.AVX2, 8, 4, 4, 2
+    isa, lanes, plane_bits, columns, lines, in_order = Isa.AVX2, 8, 6, 4, 8, True
+
+    def span(self, bits: int) -> int:
+        """As many as int16 holds."""
+        return min(BLOCK_LINES, 32_767 // (2 * 127 * ((1 << bits) - 1)))
 
     def zero(self, k: Emit) -> Any:
         """Int16 sums of pairs."""
@@ -128,37 +152,25 @@ class Avx2:
         return total
 
 
-class DotProduct:
+class DotProduct(_Int32Sums):
     """aarch64: `sdot` multiplies and adds 4 signed pairs to each int32, so a plane's weights stay below 128."""
 
     isa, lanes, plane_bits, columns, lines = Isa.DOTPROD, 4, 7, 4, 2
-
-    def zero(self, k: Emit) -> Any:
-        """Int32 sums."""
-        return k.all(vector(I32, 4), 0)
 
     def accumulate(self, k: Emit, total: Any, weights: Any, activations: Any) -> Any:
         """One instruction."""
         spread = k.b.bitcast(k.splat(activations, 4), vector(I8, 16))
         return k.call("llvm.aarch64.neon.sdot.v4i32.v16i8", total.type, total, weights, spread)
 
-    def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
-        """Nothing is left to add."""
-        return total if multiplier == 1 else k.b.mul(total, k.all(total.type, multiplier))
-
     def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
         """One table instruction."""
         return k.call("llvm.aarch64.neon.tbl1.v16i8", indices.type, k.const_lanes(indices.type, table), indices)
 
 
-class Portable:
+class Portable(_Int32Sums):
     """Generic vector IR that every target of LLVM lowers; int32 sums."""
 
     isa, lanes, plane_bits, columns, lines = Isa.PORTABLE, 8, 8, 4, 1
-
-    def zero(self, k: Emit) -> Any:
-        """Int32 sums."""
-        return k.all(vector(I32, self.lanes), 0)
 
     def accumulate(self, k: Emit, total: Any, weights: Any, activations: Any) -> Any:
         """Shifts each of the 4 bytes of a row into place and multiplies in int32."""
@@ -168,10 +180,6 @@ class Portable:
             activation = k.b.ashr(k.b.shl(activations, k.i32(24 - 8 * byte)), k.i32(24))
             total = k.b.add(total, k.b.mul(weight, k.splat(activation, self.lanes)))
         return total
-
-    def finish(self, k: Emit, total: Any, multiplier: int) -> Any:
-        """Nothing is left to add."""
-        return total if multiplier == 1 else k.b.mul(total, k.all(total.type, multiplier))
 
     def look_up(self, k: Emit, table: list[int], indices: Any) -> Any:
         """A choice for each entry."""

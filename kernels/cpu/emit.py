@@ -166,6 +166,19 @@ class Emit:
         self.b.store(initial, slot)
         return slot
 
+    def in_registers(self, slots: list[ir.AllocaInstr]) -> None:
+        """Has these variables, all vectors, in registers here: nothing that makes or uses them is moved past it.
+
+        For x86. It makes no instruction. LLVM's scheduler else mixes the lines of straight-line code, and spills.
+        """
+        values = [self.get(slot) for slot in slots]
+        kinds, one = [value.type for value in values], len(values) == 1
+        constraints = ",".join(["=x"] * len(values) + [str(index) for index in range(len(values))])
+        function = ir.FunctionType(kinds[0] if one else ir.LiteralStructType(kinds), kinds)
+        packed = self.b.asm(function, "", constraints, values, side_effect=True)
+        for index, slot in enumerate(slots):
+            self.set(slot, packed if one else self.b.extract_value(packed, index))
+
     def shelf(self, size: int) -> Any:
         """The address of `size` bytes of this function's own."""
         return self.b.ptrtoint(cgutils.alloca_once(self.b, ir.ArrayType(I8, size)), I64)

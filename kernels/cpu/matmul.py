@@ -32,7 +32,7 @@ from ..layouts import (
 )
 from .dot import Avx2
 from .emit import F32, I8, I32, vector
-from .records import GROUP_ORDER, GROUPS, Factors, Records, planes, unpacked_factors, unpacked_record
+from .records import GROUP_ORDER, GROUPS, Factors, Records, planes, span, unpacked_factors, unpacked_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,22 +48,34 @@ _NARROW_SIDES = ((0, 1),)
 
 
 class _Columns:
-    """The activation columns of a product, and their running sums.
+    """The activation columns of a product, and their running sums, which end as float32[columns][16] at `out`.
+
+    Where integer sums take half of the registers, these are kept there all the time: as operands in memory they cost a
+    store a block, which is less than LLVM's spills.
 
     Attributes:
         record: Their records.
         bases: Address of each one.
     """
 
-    def __init__(self, k: Emit, dot: Dot, record: ActRecord, acts: Any, stride: Any, blocks: Any, count: int) -> None:
-        self.k, self.dot, self.record, self._blocks = k, dot, record, blocks
+    def __init__(
+        self, k: Emit, dot: Dot, record: ActRecord, acts: Any, stride: Any, blocks: Any, count: int, out: Any
+    ) -> None:
+        self.k, self.dot, self.record, self._blocks, self._out = k, dot, record, blocks, out
         self.sides = SIDES if record is WIDE else _NARROW_SIDES
         self._parts = range(TILE_ROWS // dot.lanes)
         self.bases = [acts]
         for _ in range(count - 1):
             self.bases.append(k.at(self.bases[-1], stride))
         real = vector(F32, dot.lanes)
-        self._sums = [[k.var(k.all(real, 0.0)) for _ in self._parts] for _ in range(count)]
+        self._sums: list[list[Any]] = []
+        self._ordered = ordered(dot, count, self.sides)
+        if self._ordered:
+            for column in range(count):
+                for part in self._parts:
+                    k.store(self._place(column, part), k.all(real, 0.0))
+        else:
+            self._sums = [[k.var(k.all(real, 0.0)) for _ in self._parts] for _ in range(count)]
 
     def at(self, block: Any) -> list[Any]:
         """Each column's record of a block."""
@@ -82,22 +94,37 @@ class _Columns:
             scale = k.load(k.at(here, self.record.scale), F32)
             spread, (sums, weighted) = k.splat(scale, lanes), self._act_sums(here, scale, len(totals))
             for part in self._parts:
-                sum_ = k.get(self._sums[column][part])
+                at = self._place(column, part)
+                sum_ = k.load(at, vector(F32, lanes)) if self._ordered else k.get(self._sums[column][part])
                 for half, scales in enumerate(factors.scales):
                     total = totals[half][column][part]
                     if zero:
-                        total = k.b.sub(total, k.splat(k.b.mul(sums[half], k.i32(zero)), lanes))
+                        total = k.b.sub(total, self._times(sums[half], zero))
                     sum_ = k.fma(k.b.sitofp(total, sum_.type), k.b.fmul(scales[part], spread), sum_)
                 for half, minima in enumerate(factors.minima or ()):
                     sum_ = k.fma(minima[part], k.splat(weighted[half], lanes), sum_)
-                k.set(self._sums[column][part], sum_)
+                if self._ordered:
+                    k.store(at, sum_)
+                else:
+                    k.set(self._sums[column][part], sum_)
 
-    def store(self, out: Any) -> None:
-        """Writes float32[columns][16]."""
+    def store(self) -> None:
+        """Writes those that were in registers."""
         for column, sums in enumerate(self._sums):
             for part, sum_ in enumerate(sums):
-                at = self.k.at(out, column * LINE + part * 4 * self.dot.lanes)
-                self.k.store(at, self.k.get(sum_))
+                self.k.store(self._place(column, part), self.k.get(sum_))
+
+    def _place(self, column: int, part: int) -> Any:
+        return self.k.at(self._out, column * LINE + part * 4 * self.dot.lanes)
+
+    def _times(self, value: Any, zero: int) -> Any:
+        """An i32 times a zero point, in each lane."""
+        k, lanes = self.k, self.dot.lanes
+        if not self._ordered:
+            return k.splat(k.b.mul(value, k.i32(zero)), lanes)
+        slot = k.var(k.splat(value, lanes))
+        k.in_registers([slot])  # else LLVM multiplies in a scalar register, and from there the way is long
+        return k.b.mul(k.get(slot), k.all(vector(I32, lanes), zero))
 
     def _act_sums(self, here: Any, scale: Any, halves: int) -> tuple[list[Any], list[Any]]:
         """Sum of a record's activations, and scale times it, for each half."""
@@ -120,7 +147,7 @@ def tile_kernel(dot: Dot, kind: Kind, columns: int, *, record: ActRecord = NARRO
     in_whole = dot if record is WIDE and planes(dot, kind) > 1 and isinstance(dot, Avx2) else None
 
     def emit(k: Emit, tile: Any, _lines: Any, acts: Any, stride: Any, blocks: Any, out: Any) -> None:
-        records, sides = Records(k, dot, kind), _Columns(k, dot, record, acts, stride, blocks, columns)
+        records, sides = Records(k, dot, kind), _Columns(k, dot, record, acts, stride, blocks, columns, out)
         with k.loop(blocks if layout.blocks == 1 else k.b.udiv(blocks, k.i64(layout.blocks))) as index:
             at = k.at(tile, k.times(index, RECORD_BYTES[kind]))
             head = records.open(at)
@@ -136,7 +163,7 @@ def tile_kernel(dot: Dot, kind: Kind, columns: int, *, record: ActRecord = NARRO
                 else:
                     totals = _group_sums(k, dot, records, body, sides.at(block), sides.sides)
                 sides.add(block, totals, records.factors(head, inner), layout.zero)
-        sides.store(out)
+        sides.store()
 
     return emit
 
@@ -146,12 +173,12 @@ def unpacked_kernel(dot: Dot, kind: Kind, columns: int, *, record: ActRecord = N
     layout = QUANTISED[kind]
 
     def emit(k: Emit, _tile: Any, lines: Any, acts: Any, stride: Any, blocks: Any, out: Any) -> None:
-        sides = _Columns(k, dot, record, acts, stride, blocks, columns)
+        sides = _Columns(k, dot, record, acts, stride, blocks, columns, out)
         with k.loop(blocks) as block:
             at = k.at(lines, k.times(block, unpacked_record(dot, kind)))
             totals = _unpacked_sums(k, dot, kind, at, sides.at(block), sides.sides)
             sides.add(block, totals, _unpacked_factors(k, dot, kind, at), layout.zero)
-        sides.store(out)
+        sides.store()
 
     return emit
 
@@ -225,7 +252,7 @@ def _ask_ahead(k: Emit, at: Any, size: int) -> None:
 
 
 class _Running:
-    """Running integer sums: [half][plane][column][side][part]."""
+    """Running integer sums: [half][plane][column][side][part]; and int32 totals of those that were full."""
 
     def __init__(self, k: Emit, dot: Dot, kind: Kind, columns: int, sides: Sequence[tuple[int, int]]) -> None:
         self.k, self.dot, self.sides = k, dot, sides
@@ -235,30 +262,50 @@ class _Running:
              for _ in range(planes(dot, kind))]
             for _ in range(QUANTISED[kind].halves)
         ]  # fmt: skip
+        self._span = span(dot, kind)
+        self._taken = [[0] * len(half) for half in self._slots]
+        self._totals: list[list[list[Any]]] = [[[None for _ in self._parts] for _ in half[0]] for half in self._slots]
 
     def add(self, half: int, plane: int, weights: list[Any], columns: list[Any], at: Any) -> None:
-        """Adds the products of 4 weights a row with each column's activations at byte `at`."""
+        """Adds the products of 4 weights a row with each column's activations at byte `at`.
+
+        In a loop the running sums must take all of it, as they are finished where code is emitted.
+        """
         k = self.k
+        if self._taken[half][plane] == self._span:
+            self._finish(half, (plane,))
+        self._taken[half][plane] += 1
         for base, slots in zip(columns, self._slots[half][plane], strict=True):
             for (offset, _), side in zip(self.sides, slots, strict=True):
                 four = k.load(k.at(base, at, offset), I32)
                 for part in self._parts:
                     k.set(side[part], self.dot.accumulate(k, k.get(side[part]), weights[part], four))
+        if ordered(self.dot, len(columns), self.sides):
+            k.in_registers([slot for column in self._slots[half][plane] for side in column for slot in side])
 
     def totals(self) -> list[list[list[Any]]]:
         """The sums of all planes and sides: [half][column][part] of int32."""
-        return [
-            [[self._total(half, column, part) for part in self._parts] for column in range(len(half[0]))]
-            for half in self._slots
-        ]
+        for half, its_planes in enumerate(self._slots):
+            self._finish(half, range(len(its_planes)))
+        return self._totals
 
-    def _total(self, half: Any, column: int, part: int) -> Any:
-        total = None
-        for plane, columns in enumerate(half):
-            for (_, multiplier), side in zip(self.sides, columns[column], strict=True):
-                one = self.dot.finish(self.k, self.k.get(side[part]), multiplier * (16 if plane else 1))
-                total = one if total is None else self.k.b.add(total, one)
-        return total
+    def _finish(self, half: int, which: Sequence[int]) -> None:
+        """Adds running sums of these planes to the totals and empties them."""
+        k, its_planes = self.k, self._slots[half]
+        for column, totals in enumerate(self._totals[half]):
+            for part in self._parts:
+                for plane in which:
+                    for (_, multiplier), side in zip(self.sides, its_planes[plane][column], strict=True):
+                        one = self.dot.finish(k, k.get(side[part]), multiplier * (16 if plane else 1))
+                        totals[part] = one if totals[part] is None else k.b.add(totals[part], one)
+                        k.set(side[part], self.dot.zero(k))
+        for plane in which:
+            self._taken[half][plane] = 0
+
+
+def ordered(dot: Dot, columns: int, sides: Sequence[tuple[int, int]]) -> bool:
+    """Whether a product's lines stay in order: it has more sums than LLVM would keep in registers."""
+    return dot.in_order and columns * len(sides) > 1
 
 
 def _group_sums(
@@ -278,7 +325,8 @@ def _line_sums(
 ) -> list[list[list[Any]]]:
     """The same for a plain layout and more than a few sums, which go through a loop that LLVM must not unroll.
 
-    Given the whole block, it reorders the products and spills what it then cannot keep in registers.
+    Given the whole block, it reorders the products and spills what it then cannot keep in registers, unless the version
+    keeps them in order.
     """
     running = _Running(k, dot, records.kind, len(columns), sides)
     steps = GROUPS * records.layout.low // 8  # lines of 4 bytes a row
@@ -338,6 +386,8 @@ def _whole_sums(k: Emit, dot: Avx2, records: Records, body: Any, columns: list[A
             even, odd = k.load(k.at(base, at), I32), k.load(k.at(base, at, 4), I32)
             for part in parts:
                 k.set(slots[part], dot.accumulate_whole(k, k.get(slots[part]), weights[part], even, odd))
+        if len(columns) > 1:
+            k.in_registers([slot for slots in sums[half] for slot in slots])
 
     if records.layout.plain and len(columns) > 1:
         with k.loop(k.i64(GROUPS // dot.lines)) as outer:

@@ -30,7 +30,7 @@ GROUPS = 8
 HALF_GROUPS = GROUPS // 2
 GROUP_ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
 """Groups in an order that reads each line of nibbles once."""
-_BYTE, _CRUMB = 8, 2
+_BYTE, _NIBBLE, _CRUMB = 8, 4, 2
 """Bits of a weight in a plane."""
 _SIX_BIT_ZERO = 32
 
@@ -226,6 +226,12 @@ class Records:
 def planes(dot: Dot, kind: Kind) -> int:
     """Vectors of unsigned bytes that a version splits a group's weights of this kind into."""
     return 1 if QUANTISED[kind].bits <= dot.plane_bits else 2
+
+
+def span(dot: Dot, kind: Kind) -> int:
+    """Groups of 4 columns of a plane whose products a version's running sum takes before it must be finished."""
+    bits = QUANTISED[kind].bits
+    return dot.span(bits if bits <= dot.plane_bits else _NIBBLE)
 
 
 def unpacked_record(dot: Dot, kind: Kind) -> int:

@@ -106,12 +106,14 @@ def test_packing_keeps_the_stored_size_and_fills_the_last_tile_with_zeros(packer
         assert not elements[:, 1:].any()
 
 
-def assembly(isa, triple, processor):
-    """What the products of a version become on a processor that need not be here."""
+def assembly(isa, triple, processor, *names):
+    """What the products of a version, or some of them, become on a processor that need not be here."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple(triple).create_target_machine(cpu=processor, opt=3)
-    return machine.emit_assembly(optimise(product_library(VERSIONS[isa]), machine))
+    library = product_library(VERSIONS[isa])
+    library.kernels = {name: library.kernels[name] for name in names or library.kernels}
+    return machine.emit_assembly(optimise(library, machine))
 
 
 @pytest.mark.parametrize(
@@ -132,3 +134,29 @@ def test_aarch64_kernels_compile_to_sdot():
     text = assembly(Isa.DOTPROD, "aarch64-unknown-linux-gnu", "neoverse-n1")
     assert len(re.findall(r"\bsdot\b", text)) >= 8 * 8 * 3
     assert re.search(r"\bfcvtl\b", text)
+
+
+@pytest.mark.parametrize("bits", range(1, 7))
+def test_a_running_sum_of_avx2_takes_as_many_lines_as_its_int16_holds(bits):
+    largest_of_a_line = 2 * 127 * ((1 << bits) - 1)
+    span = VERSIONS[Isa.AVX2].span(bits)
+    assert 1 <= span <= 8
+    assert span * largest_of_a_line <= np.iinfo(np.int16).max
+    assert span == 8 or (span + 1) * largest_of_a_line > np.iinfo(np.int16).max
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "finished"),
+    [("Q4_1", 4, 1), ("Q4_0", 4, 1), ("Q5_0", 4, 2), ("Q5_K", 4, 2), ("Q6_K", 4, 4)],
+)
+def test_avx2_multiplies_weights_of_up_to_six_bits_in_one_plane_without_a_loop(kind, columns, finished):
+    text = assembly(Isa.AVX2, "x86_64-unknown-linux-gnu", "znver3", f"unpacked_{kind}_{columns}")
+    vectors = 2 * columns  # of 8 rows
+    assert len(re.findall(r"\bvpmaddubsw\b", text)) == 8 * vectors
+    assert len(re.findall(r"\bvpmaddwd\b", text)) == finished * vectors
+
+
+@pytest.mark.parametrize("name", ["unpacked_Q4_1_4", "unpacked_Q4_0_4", "unpacked_Q4_K_4", "wide_unpacked_Q4_1_2"])
+def test_avx2_keeps_the_sums_of_four_bit_weights_in_registers(name):
+    text = assembly(Isa.AVX2, "x86_64-unknown-linux-gnu", "znver3", name)
+    assert not re.search(r"%ymm.*\(%rsp\)|\(%rsp\).*%ymm", text)
