@@ -240,7 +240,7 @@ class State:
                     _check_mode(self.folder, os.fstat(descriptor).st_mode)
                 return source.read(STATE_FILE, limits.MAX_MANIFEST_BYTES)
         except SealError as error:
-            if error.code is Code.IO:
+            if error.code in {Code.IO, Code.STATE}:  # nothing is broken; what they say mends it
                 raise
             raise self._broken(error.problem) from error
 

@@ -114,7 +114,9 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
         if choice is not None:
             note(f"every request goes through the sampler {choice.name}")
         if (connections := room_for(max_connections)) < max_connections:
-            note(f"open files are limited to {connections} connections; raise the limit (ulimit -n) for more")
+            note(
+                f"the limit of open files (ulimit -n) leaves room for {connections} connections, not {max_connections}"
+            )
         service, operations = Service(Registry(), Workers(threads=usable_cores())), Operations()
 
         at_a_terminal = watched()

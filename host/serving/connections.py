@@ -54,8 +54,8 @@ log = structlog.get_logger("sealhost.serving")
 class Connection(Protocol):
     """What is used of a connection."""
 
-    def hang_up(self) -> None:
-        """Closes it."""
+    def hang_up(self) -> bool:
+        """Closes it, after what is left of an answer; whether that was nothing."""
 
 
 class Crowd:
@@ -80,12 +80,13 @@ class Crowd:
         Returns:
             Whether it is a spare one, that only health checks may use; None: it is not taken at all.
         """
-        if len(self._all) >= self.limit and self._waiting:
+        while len(self._all) >= self.limit and self._waiting:
             oldest, _ = self._waiting.popitem(last=False)
-            self._all.discard(oldest)
-            oldest.hang_up()
             self._hung_up += 1
             self._tell()
+            if oldest.hang_up():
+                self._all.discard(oldest)
+                break  # one for one, also where there are spare ones
         if len(self._all) >= self.limit + SPARE:
             self._refused += 1
             self._tell()

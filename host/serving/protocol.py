@@ -94,12 +94,13 @@ class BoundedHttp(HttpToolsProtocol):
         self._reader_goes_on()
         super().resume_writing()
 
-    def hang_up(self) -> None:
-        """Gives way to another; nothing is being worked at."""
-        if self.transport.get_write_buffer_size():
-            self.transport.abort()  # a close would wait for what is left to be read
-        else:
-            self.transport.close()
+    def hang_up(self) -> bool:
+        """Gives way to another, as soon as the end of an answer is read; whether there was none."""
+        self.transport.close()
+        if not self.transport.get_write_buffer_size():
+            return True
+        self.loop.call_later(READ_SECONDS, self.transport.abort)
+        return False
 
     def timeout_keep_alive_handler(self) -> None:
         """Ends an idle connection, also one whose client has left the end of an answer unread."""

@@ -443,3 +443,11 @@ def test_who_packed_a_version_twice_is_told_to_raise_it(tmp_path, plain_trust) -
     state.record([release(5)], plain_trust)
     with pytest.raises(SealError, match=r"E_EQUIVOCATION .*pack and sign it again with a higher --version; else ask"):
         state.check([release(5, "b")], plain_trust)
+
+
+def test_a_folder_that_others_can_write_is_named_with_the_command_that_mends_it(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(5)], plain_trust)
+    state.folder.chmod(0o777)
+    with pytest.raises(SealError, match=r"E_STATE .* got 0777; run: chmod o-w on it"):
+        state.marks()

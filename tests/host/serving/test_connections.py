@@ -108,11 +108,12 @@ def test_beyond_the_spare_ones_a_connection_is_closed_at_once(
 class One:
     """A connection that notes that it was hung up on."""
 
-    def __init__(self) -> None:
-        self.is_open = True
+    def __init__(self, *, unread: bool = False) -> None:
+        self.is_open, self.unread = True, unread
 
-    def hang_up(self) -> None:
+    def hang_up(self) -> bool:
         self.is_open = False
+        return not self.unread
 
 
 def test_who_has_waited_longest_gives_way_and_who_works_does_not() -> None:
@@ -131,6 +132,19 @@ def test_who_has_waited_longest_gives_way_and_who_works_does_not() -> None:
     crowd.leave(fourth)
     assert crowd.enter(One()) is False
     assert not fifth.is_open  # which waited for its client
+
+
+def test_who_has_not_read_the_end_of_an_answer_keeps_its_place_until_it_has() -> None:
+    crowd = Crowd(2)
+    reader, idle = One(unread=True), One()
+    crowd.enter(reader)
+    crowd.enter(idle)
+    assert crowd.enter(One()) is False  # the reader is told, and the next one gives way
+    assert (reader.is_open, idle.is_open) == (False, False)
+    crowd.leave(reader)
+    third = One()
+    crowd.enter(third)
+    assert third.is_open
 
 
 def test_a_flood_is_logged_once_in_a_while() -> None:

@@ -187,13 +187,16 @@ class Pipe:
     """A transport and a loop of which only what is used is there; `left` is what the client has not read."""
 
     def __init__(self) -> None:
-        self.left, self.aborted, self.timers = 1 << 20, False, []
+        self.left, self.aborted, self.closed, self.timers = 1 << 20, False, False, []
 
     def get_write_buffer_size(self) -> int:
         return self.left
 
     def abort(self) -> None:
         self.aborted = True
+
+    def close(self) -> None:
+        self.closed = True
 
     def call_later(self, seconds: float, call: Callable[..., None], *arguments: int) -> SimpleNamespace:
         assert seconds == protocol.READ_SECONDS
@@ -219,6 +222,19 @@ def test_a_client_that_reads_slowly_is_served_until_it_stops() -> None:
     pipe.left -= protocol.MIN_READ_BYTES - 1
     pipe.pass_time()
     assert pipe.aborted
+
+
+@pytest.mark.parametrize("left", [0, 5])
+def test_a_connection_that_gives_way_sends_the_end_of_its_answer_first_but_not_for_ever(left: int) -> None:
+    pipe = Pipe()
+    pipe.left = left
+    connection = protocol.BoundedHttp(Config(lambda *_: None), ServerState(), {}, _loop=pipe, crowd=Crowd(1))
+    connection.transport = pipe
+    assert connection.hang_up() == (left == 0)
+    assert (pipe.closed, pipe.aborted, len(pipe.timers)) == (True, False, 1 if left else 0)
+    if left:
+        pipe.pass_time()
+        assert pipe.aborted
 
 
 def test_a_connection_serves_several_requests_and_large_bodies(live: Any) -> None:
