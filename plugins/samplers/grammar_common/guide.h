@@ -7,19 +7,26 @@
 
 #define SEALHOST_TIER_MASK
 #define SEALHOST_VOCABULARY (8u << 20)
+#include "likeness.h"
 #include "limits.h"
+#include "loops.h"
 #include "positions.h"
 #include "regex.h"
 #include "sealhost_sampler.h"
 #include "states.h"
-#include "trie.h"
+#include "walk.h"
 
 static int32_t compile(uint32_t *start);
 
 static uint32_t here;   /* the position after the ids of the history that were read */
 static uint32_t read;   /* generated ids that were read; begins anew with each request */
 static int began, ended;
-static uint32_t masks[CACHED_MASKS][MASK_WORDS], mask_owner[CACHED_MASKS], mask_depth[CACHED_MASKS], next_mask;
+static uint32_t masks[CACHED_MASKS][MASK_WORDS], next_mask, last_dear[2]; /* the two dear ones that served last, by number + 1 */
+static struct {
+    uint32_t owner; /* the position, 0: none */
+    uint32_t depth; /* bytes of the longest beginning of a token that can follow */
+    uint32_t nodes; /* that were looked at for it or for what it was made from */
+} made[CACHED_MASKS];
 
 SEALHOST_EXPORT(init) int32_t init(void) {
     const char *problem = trie_build(tokens.bytes, &tokens.table);
@@ -45,8 +52,9 @@ static int32_t too_much(const char *what) {
 
 /* Positions that are made anew know no masks. */
 static void forget_masks(void) {
+    last_dear[0] = last_dear[1] = 0;
     for (uint32_t i = 0; i < CACHED_MASKS; i++)
-        mask_owner[i] = 0;
+        made[i].owner = 0;
 }
 
 static int32_t begin(void) {
@@ -88,36 +96,76 @@ static int32_t catch_up(void) {
     return SEALHOST_OK;
 }
 
-/* The mask of a position from which this one differs only by the letters that are left, which are more than any token
- * looked at; CACHED_MASKS: none. One letter more than those that could follow was looked at, too. */
-static uint32_t mask_alike(uint32_t position) {
-    for (uint32_t i = 0; positions[position].spare && i < CACHED_MASKS; i++)
-        if (mask_owner[i] && positions[mask_owner[i]].spare > mask_depth[i] + 1 && positions[position].spare > mask_depth[i] + 1 &&
-            same_but_spare(mask_owner[i], position))
-            return i;
-    return CACHED_MASKS;
+/* ---- masks: kept, taken from a position that is alike, or walked ---- */
+
+static const uint32_t *serve(uint32_t number) {
+    if (made[number].nodes >= LIKE_NODES && last_dear[0] != number + 1) {
+        last_dear[1] = last_dear[0];
+        last_dear[0] = number + 1;
+    }
+    return masks[number];
+}
+
+/* A dear mask of a position that is like this one, and for how many bytes; CACHED_MASKS: there is none. */
+static uint32_t like(uint32_t position, uint32_t *bytes) {
+    uint32_t found = CACHED_MASKS;
+    *bytes = 0;
+    for (uint32_t i = 0; i < 2 && last_dear[i]; i++) {
+        uint32_t number = last_dear[i] - 1, depth = made[number].depth + 1;
+        uint32_t alike = made[number].owner ? alike_for(made[number].owner, position, depth < SHORT_BYTES ? depth : SHORT_BYTES) : 0;
+        if (alike <= *bytes)
+            continue;
+        *bytes = alike;
+        found = number;
+        if (alike > SHORT_BYTES / 2 || alike == depth)
+            break;
+    }
+    return found;
+}
+
+/* Those of another that are as short as the two positions are alike. */
+static void take_short(uint32_t *mask, const uint32_t *from, uint32_t bytes, uint32_t room) {
+    for (uint32_t i = 0; i < MASK_WORDS; i++)
+        mask[i] = (from[i] & short_tokens[bytes][i]) | plain_tokens[room][i];
+}
+
+static uint32_t free_mask(void) {
+    uint32_t number = next_mask++ % CACHED_MASKS;
+    if (made[number].owner)
+        positions[made[number].owner].mask = 0;
+    made[number].owner = 0;
+    return number;
 }
 
 /* The mask of a position, without the end. 0: a bound was met. */
 static const uint32_t *mask_of(uint32_t position) {
     if (positions[position].mask)
-        return masks[positions[position].mask - 1];
-    uint32_t alike = mask_alike(position);
-    if (alike < CACHED_MASKS)
-        return masks[alike];
-    uint32_t number = next_mask++ % CACHED_MASKS;
-    if (mask_owner[number])
-        positions[mask_owner[number]].mask = 0;
-    mask_owner[number] = 0;
-    uint32_t *mask = masks[number];
+        return serve(positions[position].mask - 1u);
+    uint32_t bytes, alike = like(position, &bytes);
+    if (!positions[position].room && goes_round_plain(position))
+        positions[position].room = PLAIN_LETTERS;
     uint32_t room = positions[position].room;
-    copy_bytes(mask, plain_tokens[room], sizeof masks[0]); /* none with no letters */
-    if (!trie_walk(room ? other_tokens : all_tokens, position, mask))
+    if (bytes && bytes > made[alike].depth && room == positions[made[alike].owner].room)
+        return serve(alike);
+    uint32_t number = free_mask();
+    if (number == alike)
+        number = free_mask();
+    uint32_t *mask = masks[number];
+    if (bytes)
+        take_short(mask, masks[alike], bytes, room);
+    else
+        copy_bytes(mask, plain_tokens[room], sizeof masks[0]); /* none with no letters */
+    if (!walk(room ? other_tokens : all_tokens, position, bytes, mask))
         return 0;
-    mask_owner[number] = position;
-    mask_depth[number] = walked_depth;
+    made[number].owner = position;
+    made[number].depth = walked_depth;
+    made[number].nodes = walked_nodes;
+    if (bytes) {
+        made[number].depth = walked_depth > made[alike].depth ? walked_depth : made[alike].depth;
+        made[number].nodes = walked_nodes > made[alike].nodes ? walked_nodes : made[alike].nodes;
+    }
     positions[position].mask = (uint16_t)(number + 1);
-    return mask;
+    return serve(number);
 }
 
 /* The only id of a mask; NO_TOKEN: there are others, or none, which `any` tells. */

@@ -18,6 +18,7 @@ struct position {
 };
 
 extern struct position positions[MAX_POSITIONS];
+extern uint32_t shapes[MAX_POSITIONS];  /* the first position that differs in nothing but its spare letters; itself where it has none */
 extern uint32_t transitions[TABLE_WORDS];
 extern uint32_t position_limit;         /* how many this number of classes leaves room for */
 extern uint32_t position_round;         /* counts how often all positions were forgotten */
@@ -31,11 +32,33 @@ uint32_t positions_renew(uint32_t position);
 
 uint32_t find_next(uint32_t position, uint32_t class);
 
-/* Whether two positions differ in nothing but how many letters are left. */
-int same_but_spare(uint32_t a, uint32_t b);
-
 /* Whether a set has a byte of plain tokens (trie.h). */
 int reads_plain(const struct byte_set *set);
+
+/* The same for what only saves work (loops.h, likeness.h): it spends an allowance of its own, and no bound that it meets
+ * refuses anything. NOWHERE may stand for what it could not find, after which may_look_aside says no until the next step. */
+uint32_t find_aside(uint32_t position, uint32_t class);
+int may_look_aside(void);
+
+static inline uint32_t next_aside(uint32_t position, uint8_t byte) {
+    uint32_t class = class_of[byte], found = transitions[position * class_count + class];
+    return found ? found : find_aside(position, class);
+}
+
+static inline uint32_t least_spare(uint32_t a, uint32_t b) {
+    return positions[a].spare < positions[b].spare ? positions[a].spare : positions[b].spare;
+}
+
+/* For how many letters what may follow two positions is sure to be the same, as they differ in their spare letters alone. */
+static inline uint32_t same_for(uint32_t a, uint32_t b) {
+    return shapes[a] == shapes[b] ? least_spare(a, b) : 0;
+}
+
+/* A position that the same texts of at most so many bytes can follow, and that was met before if there is one. */
+static inline uint32_t usual(uint32_t position, uint32_t bytes) {
+    uint32_t shape = shapes[position];
+    return shape != position && least_spare(shape, position) >= bytes ? shape : position;
+}
 
 static inline uint32_t next_position(uint32_t position, uint8_t byte) {
     uint32_t class = class_of[byte], found = transitions[position * class_count + class];

@@ -5,6 +5,8 @@
 #include "sealhost_guest.h"
 #include "states.h"
 
+#define COUNTED_COPIES 8u /* of a set: fewer are written out, so that short texts open no calls */
+
 static enum regex_form form;
 
 static uint32_t any_states(uint32_t next) {
@@ -58,8 +60,20 @@ static int is_plain(const struct item *item) {
     return from > LAST_CHARACTER;
 }
 
+/* One of a set's characters, again and again, as a rule whose turns are counted outside of its states. */
+static uint32_t counted(const struct item *item, uint32_t next) {
+    struct count count = {.most = item->most, .least = item->least};
+    uint32_t loop = open_state(), turn = tick_state(loop), letter = once(item, turn);
+    close_state(loop, letter, RETURN_STATE);
+    if (is_plain(item))
+        mark_plain(letter, LETTER_OF_LOOP, LETTER_BEGIN);
+    return letter == DEAD_STATE ? letter : count_state(loop, count, next);
+}
+
 static uint32_t repeated(const struct item *item, uint32_t next) {
     uint32_t state = next;
+    if (form & REGEX_CALLS && !item->is_group && item->most >= COUNTED_COPIES && item->most != FOR_EVER)
+        return counted(item, next);
     if (item->most == FOR_EVER) {
         uint32_t loop = open_state(), again = is_plain(item) ? open_state() : loop;
         state = loop;

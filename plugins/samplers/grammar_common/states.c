@@ -9,7 +9,8 @@
 struct state states[MAX_STATES];
 struct byte_set sets[MAX_SETS];
 uint16_t letters_left[MAX_STATES];
-uint32_t letters_most, counts[MAX_COUNTS];
+uint32_t letters_most;
+struct count counts[MAX_COUNTS];
 uint32_t state_count, set_count, class_count;
 uint8_t class_of[256], class_byte[256];
 const char *build_problem;
@@ -98,15 +99,15 @@ uint32_t call_state(uint32_t rule, uint32_t next) {
     return new_state(STATE_CALL, rule, next);
 }
 
-uint32_t count_state(uint32_t rule, uint32_t most, uint32_t next) {
+uint32_t count_state(uint32_t rule, struct count count, uint32_t next) {
     uint32_t index = 0;
-    while (index < count_count && counts[index] != most)
+    while (index < count_count && (counts[index].most != count.most || counts[index].least != count.least || counts[index].after != count.after))
         index++;
     if (index == MAX_COUNTS) {
         build_problem = "different lengths of patterns";
         return DEAD_STATE;
     }
-    counts[index] = most;
+    counts[index] = count;
     count_count = index == count_count ? index + 1 : count_count;
     uint32_t state = new_state(STATE_COUNT, rule, next);
     if (state != DEAD_STATE)
@@ -155,7 +156,7 @@ static uint32_t need_of(const struct state *state) {
     case STATE_COUNT:
         a = states[state->a].need;
         b = states[state->b].need;
-        if (a >= MAX_STACK || b == NEVER || letters_left[state->a] > counts[state->letters])
+        if (a >= MAX_STACK || b == NEVER || letters_left[state->a] > counts[state->letters].most)
             return NEVER;
         return a + 1 > b ? a + 1 : b;
     default: /* a call: one more is open while what is called runs, unless nothing follows it (positions.c) */

@@ -26,6 +26,12 @@ struct state {
     uint32_t b;      /* BYTE, CALL, COUNT, TICK: the state after it. SPLIT: the other way */
 };
 
+struct count {
+    uint32_t most;  /* letters that what is called may read */
+    uint32_t least; /* of these; what is called has to be able to read more for as long as it has read fewer */
+    uint32_t after; /* letters of a string that may follow at once, at most PLAIN_LETTERS */
+};
+
 struct byte_set {
     uint32_t bits[8];
 };
@@ -38,7 +44,7 @@ extern struct state states[MAX_STATES];
 extern struct byte_set sets[MAX_SETS];
 extern uint16_t letters_left[MAX_STATES]; /* least number of TICKs from a state to RETURN; NEVER: there is no way without calls */
 extern uint32_t letters_most;             /* the largest of these */
-extern uint32_t counts[MAX_COUNTS];       /* of COUNT states, by their `letters` */
+extern struct count counts[MAX_COUNTS];   /* of COUNT states, by their `letters` */
 extern uint32_t state_count, set_count, class_count;
 extern uint8_t class_of[256];      /* bytes that no set tells apart share a class */
 extern uint8_t class_byte[256];    /* a byte of each class */
@@ -57,8 +63,8 @@ uint32_t range_state(uint32_t low, uint32_t high, uint32_t next);
 uint32_t split_state(uint32_t a, uint32_t b);
 uint32_t call_state(uint32_t rule, uint32_t next);
 
-/* A call of a rule that reads at most `most` letters, each of which its TICKs tell; the rule has no calls itself. */
-uint32_t count_state(uint32_t rule, uint32_t most, uint32_t next);
+/* A call of a rule that reads as many letters as `count` says, each of which its TICKs tell; the rule has no calls itself. */
+uint32_t count_state(uint32_t rule, struct count count, uint32_t next);
 uint32_t tick_state(uint32_t next);
 
 /* A state whose two ways are set later: where a loop comes back to, or a rule begins. */

@@ -1,22 +1,21 @@
 #include "trie.h"
 
-#include "positions.h"
 #include "sealhost_guest.h"
 
-struct node {
-    uint32_t end;   /* the node after the subtree */
-    uint32_t token; /* an id that ends here, NO_TOKEN: none */
-    uint8_t byte, depth;
-};
+#define BUCKETS 16384u
+#define TORN 255u
 
-static struct node nodes[MAX_NODES];
-static uint32_t node_count;
-static uint32_t next_alike[MAX_IDS]; /* another id with the same text */
+struct node nodes[MAX_NODES + 1];
+uint32_t ordered[2 * MAX_IDS];
+uint8_t ordered_bytes[2 * MAX_IDS];
+struct spelling spellings[MAX_SPELLINGS]; /* 0 is none */
+static uint16_t spelling_chain[MAX_SPELLINGS], spelling_buckets[BUCKETS];
+static uint32_t node_count, ordered_count, spelling_count = 1;
 static uint32_t order[2][MAX_IDS];
 
 struct trie all_tokens, other_tokens;
-uint32_t walked_depth;
 uint32_t plain_tokens[PLAIN_LETTERS + 1][MASK_WORDS];
+uint32_t short_tokens[SHORT_BYTES + 1][MASK_WORDS];
 
 static const uint8_t *texts;
 static const uint32_t *offsets;
@@ -81,33 +80,93 @@ static uint32_t plain_letters(uint32_t id) {
     return letters;
 }
 
+/* ---- the path to the token that is added ---- */
+
+struct open_node {
+    uint32_t node;
+    uint8_t missing;       /* bytes of its last character that follow; TORN: there is no such character */
+    struct spelling below; /* of the subtree so far */
+};
+
+static struct open_node open[MAX_TOKEN_BYTES + 1]; /* by the number of bytes; 0 is the root, which is no node */
+
+/* Bytes that a character still misses after one more, before which it missed `missing`. */
+static uint8_t missing_after(uint8_t missing, uint8_t before, uint8_t byte) {
+    if (missing == TORN)
+        return TORN;
+    if (missing == 0)
+        return byte < 0x80 ? 0 : byte < 0xc2 ? TORN : byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : byte < 0xf5 ? 3 : TORN;
+    uint8_t low = before == 0xe0 ? 0xa0 : before == 0xf0 ? 0x90 : 0x80;
+    uint8_t high = before == 0xed ? 0x9f : before == 0xf4 ? 0x8f : 0xbf;
+    return byte < low || byte > high ? TORN : (uint8_t)(missing - 1);
+}
+
+static uint16_t same_spelling(const struct spelling *spelling) {
+    uint32_t hash = 0;
+    for (uint32_t i = 0; i < 4; i++)
+        hash = (hash ^ spelling->bits[i]) * 0x9e3779b1u ^ hash >> 15;
+    uint16_t *bucket = &spelling_buckets[(hash >> 8) % BUCKETS];
+    for (uint32_t i = *bucket; i; i = spelling_chain[i])
+        if (equal_bytes((const uint8_t *)&spellings[i], (const uint8_t *)spelling, sizeof *spelling))
+            return (uint16_t)i;
+    if (spelling_count == MAX_SPELLINGS)
+        return 0;
+    spellings[spelling_count] = *spelling;
+    spelling_chain[spelling_count] = *bucket;
+    return *bucket = (uint16_t)spelling_count++;
+}
+
+static void open_child(uint32_t depth, uint8_t byte) {
+    struct open_node *child = &open[depth + 1];
+    uint8_t before = depth > 0 ? nodes[open[depth].node].byte : 0;
+    *child = (struct open_node){.node = node_count, .missing = missing_after(open[depth].missing, before, byte)};
+    nodes[node_count++] = (struct node){.first = ordered_count, .byte = byte, .depth = (uint8_t)depth};
+}
+
+/* Tells the node before it what its subtree spells. */
+static void close_child(uint32_t depth) {
+    struct open_node *parent = &open[depth], *child = &open[depth + 1];
+    struct node *node = &nodes[child->node];
+    uint32_t after = child->node + 1 < node_count ? nodes[child->node + 1].first : ordered_count; /* its own ids */
+    node->end = node_count;
+    if (child->missing == 0 && ordered_count > after)
+        node->spelling = same_spelling(&child->below);
+    for (uint32_t i = 0; i < 4; i++)
+        parent->below.bits[i] |= child->below.bits[i];
+    if (child->missing == TORN || (child->missing && after > node->first) || node->byte < 2)
+        parent->below.bits[0] |= SPELLS_TORN;
+    else if (node->byte < 0x80)
+        parent->below.bits[node->byte / 32] |= 1u << node->byte % 32;
+    else
+        parent->below.bits[0] |= SPELLS_WHOLE;
+    if (depth > 0 && nodes[parent->node].longest < node->longest)
+        nodes[parent->node].longest = node->longest;
+}
+
 /* Adds sorted ids; `skip_plain` leaves the plain ones out. Returns 0 when there is no room. */
 static int add(const uint32_t *ids, uint32_t count, int skip_plain) {
-    uint32_t open[MAX_TOKEN_BYTES + 1], depth = 0, last = NO_TOKEN;
+    uint32_t depth = 0;
+    open[0] = (struct open_node){0};
     for (uint32_t i = 0; i < count; i++) {
         uint32_t id = ids[i], length = length_of(id), shared = 0;
         if (skip_plain && plain_tokens[PLAIN_LETTERS][id / 32] >> (id % 32) & 1)
             continue;
         const uint8_t *text = texts + offsets[id];
-        while (shared < depth && shared < length && nodes[open[shared]].byte == text[shared])
+        while (shared < depth && shared < length && nodes[open[shared + 1].node].byte == text[shared])
             shared++;
-        if (last != NO_TOKEN && shared == length && length_of(last) == length) {
-            next_alike[last] = id;
-            last = id;
-            continue;
-        }
         while (depth > shared)
-            nodes[open[--depth]].end = node_count;
+            close_child(--depth);
         if (node_count + length - depth > MAX_NODES)
             return 0;
-        for (; depth < length; depth++) {
-            open[depth] = node_count;
-            nodes[node_count++] = (struct node){.token = NO_TOKEN, .byte = text[depth], .depth = (uint8_t)depth};
-        }
-        nodes[node_count - 1].token = last = id;
+        for (; depth < length; depth++)
+            open_child(depth, text[depth]);
+        nodes[open[depth].node].longest = (uint8_t)length;
+        ordered_bytes[ordered_count] = (uint8_t)length;
+        ordered[ordered_count++] = id;
     }
     while (depth > 0)
-        nodes[open[--depth]].end = node_count;
+        close_child(--depth);
+    nodes[node_count].first = ordered_count;
     return 1;
 }
 
@@ -119,7 +178,6 @@ const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_t
     const uint8_t *types = table_bytes + table->types;
     uint32_t count = 0;
     for (uint32_t id = 0; id < table->count; id++) {
-        next_alike[id] = NO_TOKEN;
         /* unknown and unused tokens spell a name that is no text; control tokens spell nothing */
         if (types[id] == SEALHOST_TYPE_CONTROL || types[id] == SEALHOST_TYPE_UNKNOWN || types[id] == SEALHOST_TYPE_UNUSED)
             continue;
@@ -129,10 +187,15 @@ const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_t
         uint32_t letters = plain_letters(id);
         if (letters)
             plain_tokens[letters][id / 32] |= 1u << (id % 32);
+        if (length_of(id) <= SHORT_BYTES)
+            short_tokens[length_of(id)][id / 32] |= 1u << (id % 32);
     }
     for (uint32_t letters = 1; letters <= PLAIN_LETTERS; letters++)
         for (uint32_t word = 0; word < MASK_WORDS; word++)
             plain_tokens[letters][word] |= plain_tokens[letters - 1][word];
+    for (uint32_t length = 1; length <= SHORT_BYTES; length++)
+        for (uint32_t word = 0; word < MASK_WORDS; word++)
+            short_tokens[length][word] |= short_tokens[length - 1][word];
     const uint32_t *ids = sorted(count);
     node_count = 0;
     all_tokens.first = 0;
@@ -143,29 +206,4 @@ const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_t
         return "bytes of tokens";
     other_tokens.end = node_count;
     return 0;
-}
-
-static inline int walk(struct trie trie, uint32_t position, uint32_t *mask, int measures) {
-    uint32_t reached[MAX_TOKEN_BYTES + 1], deepest = 0;
-    reached[0] = position;
-    for (uint32_t at = trie.first; at < trie.end;) {
-        const struct node *node = &nodes[at];
-        uint32_t next = next_position(reached[node->depth], node->byte);
-        if (next == NOWHERE) {
-            at = node->end;
-            continue;
-        }
-        reached[node->depth + 1] = next;
-        if (measures && node->depth >= deepest)
-            deepest = node->depth + 1u;
-        for (uint32_t id = node->token; id != NO_TOKEN; id = next_alike[id])
-            mask[id / 32] |= 1u << (id % 32);
-        at++;
-    }
-    walked_depth = deepest;
-    return !position_problem;
-}
-
-int trie_walk(struct trie trie, uint32_t position, uint32_t *mask) {
-    return positions[position].spare ? walk(trie, position, mask, 1) : walk(trie, position, mask, 0);
 }

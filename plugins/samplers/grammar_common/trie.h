@@ -1,9 +1,10 @@
-/* The texts of all tokens as one tree, built once by init() and so part of the snapshot.
+/* The texts of all tokens as a tree in preorder, so that a walk goes from left to right and skips a subtree by one jump.
+ * There are two trees, for most tokens change nothing within the text of a JSON string: `plain_tokens` has the ids whose
+ * text is at most PLAIN_LETTERS whole characters without `"`, `\` and control characters, and the second tree has all
+ * others. Where a position is in a string, the plain ones that its bounds leave room for are allowed with no walk at all.
  *
- * Nodes lie in preorder: a walk goes from left to right and skips a subtree by one jump. There are two trees, for most
- * tokens change nothing within the text of a JSON string: `plain_tokens` has the ids whose text is at most PLAIN_LETTERS
- * whole characters without `"`, `\` and control characters, and the second tree has all others. Where a position is in a
- * string, the plain ones that its bounds leave room for are allowed with no walk at all.
+ * A node knows what all tokens below it spell, so that a position which goes round with all of these bytes allows the
+ * whole subtree at once (loops.h): its tokens stand side by side in `ordered`.
  */
 #ifndef GRAMMAR_TRIE_H
 #define GRAMMAR_TRIE_H
@@ -21,16 +22,30 @@ struct trie {
     uint32_t first, end; /* nodes */
 };
 
+struct node {
+    uint32_t end;      /* the node after the subtree */
+    uint32_t first;    /* ids that end in the subtree: in `ordered` from here to the `first` of the node `end` */
+    uint8_t byte, depth;
+    uint8_t longest;   /* bytes of the longest token of the subtree */
+    uint16_t spelling; /* what follows this node in all of them, 0: that is not told */
+};
+
+/* Bytes that tokens spell: bit n for the character n below 128, but for the two: */
+struct spelling {
+    uint32_t bits[4];
+};
+#define SPELLS_WHOLE 1u /* bit 0 of the first word: whole characters beyond ASCII */
+#define SPELLS_TORN 2u  /* parts of such, and NUL and SOH, whose bits these are */
+
+extern struct node nodes[MAX_NODES + 1];
+extern uint32_t ordered[2 * MAX_IDS];
+extern uint8_t ordered_bytes[2 * MAX_IDS]; /* lengths of their texts */
+extern struct spelling spellings[MAX_SPELLINGS];
 extern struct trie all_tokens, other_tokens;
 extern uint32_t plain_tokens[PLAIN_LETTERS + 1][MASK_WORDS]; /* by the most letters */
+extern uint32_t short_tokens[SHORT_BYTES + 1][MASK_WORDS];   /* all ids, by the most bytes */
 
 /* Returns 0, or what there was too much of. */
 const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_table *table);
-
-extern uint32_t walked_depth; /* the longest beginning of a token that could follow, in the last walk from a position with `spare` */
-
-/* Sets the bits of the tokens that can follow a position; tokens that others would spell alike are all allowed.
- * Returns 0 when a bound of positions.h was met. */
-int trie_walk(struct trie trie, uint32_t position, uint32_t *mask);
 
 #endif

@@ -13,6 +13,7 @@
 
 #define COPIED 512u      /* states that the copies of one part may take */
 #define COPIED_ALL 8192u /* states that all copies together may take more than calls would */
+#define COUNTED_COPIES 8u /* of a class: fewer are written out, so that short texts open no calls */
 #define INLINED 32u      /* states of a rule that is copied into others */
 #define INLINED_DEPTH 8u /* groups within groups of such a rule */
 #define SET_STATES 8u    /* a class beyond ASCII takes about so many */
@@ -44,8 +45,13 @@ static struct characters set;
 
 /* ---- what is copied, and what is called ---- */
 
+/* Whether a part's turns are counted outside of its states (states.h). */
+static int is_counted(const struct part *part) {
+    return part->kind == PART_SET && part->most != GBNF_FOR_EVER && part->most >= COUNTED_COPIES;
+}
+
 static uint32_t copies_of(const struct part *part) {
-    return part->most != GBNF_FOR_EVER ? part->most : part->least > 0 ? part->least : 1;
+    return is_counted(part) ? 1 : part->most != GBNF_FOR_EVER ? part->most : part->least > 0 ? part->least : 1;
 }
 
 /* States that a literal or class takes, about. */
@@ -127,6 +133,16 @@ static int holds_plain(const struct part *part) {
     for (uint32_t i = 0; i < part->count; i++)
         add_characters(&set, grammar.ranges[part->a + i].low, grammar.ranges[part->a + i].high);
     return holds(' ', '!') && holds('#', '[') && holds(']', '~') && holds(0x80, 0xd7ff) && holds(0xe000, LAST_CHARACTER);
+}
+
+/* Characters of a class again and again, as a rule whose turns are counted. */
+static uint32_t counted_states(const struct part *part, uint32_t next) {
+    uint32_t loop = open_state(), turn = tick_state(loop);
+    uint32_t letter = one_character(&grammar.ranges[part->a], part->count, turn);
+    close_state(loop, letter, RETURN_STATE);
+    if (holds_plain(part))
+        mark_plain(letter, LETTER_OF_LOOP, LETTER_BEGIN);
+    return count_state(loop, (struct count){.most = part->most, .least = part->least}, next);
 }
 
 /* Marks the states from `begin` on that read the first byte of plain letters, unless others led to them before. */
@@ -216,6 +232,10 @@ static int reads_no_letter(uint32_t state) {
 static void begin_frame(uint32_t index, uint32_t next, uint8_t mark) {
     const struct part *part = &grammar.parts[index];
     struct frame *made = &frames[frame_count++];
+    if (is_counted(part)) {
+        *made = (struct frame){.part = index, .next = next, .state = counted_states(part, next)};
+        return;
+    }
     *made = (struct frame){.part = index, .next = next, .state = next, .mandatory = part->least};
     made->mark = part->least == 1 && part->most == 1 ? mark : part->most == GBNF_FOR_EVER ? LETTER_OF_LOOP : 0;
     if (part->kind == PART_GROUP)

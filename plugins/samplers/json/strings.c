@@ -58,7 +58,7 @@ static int find_patterns(const struct limits *limits) {
 }
 
 static uint32_t inner_states(const struct pattern *pattern, int is_counted, uint32_t next) {
-    int form = (pattern->format ? REGEX_STRING : REGEX_SEARCH) | (is_counted ? REGEX_COUNTED : 0);
+    int form = (pattern->format ? REGEX_STRING : REGEX_SEARCH) | (is_counted ? REGEX_COUNTED : REGEX_CALLS);
     return pattern_of(pattern->text, pattern->length, form, next);
 }
 
@@ -94,7 +94,7 @@ uint32_t text_states(const struct limits *limits, uint32_t next) {
     uint32_t after = is_counted ? RETURN_STATE : end; /* what is counted is a rule of its own */
     uint32_t inner = is_one ? one_pattern(&patterns[0], is_counted, after) : several_patterns(is_counted, after);
     if (is_counted && inner != DEAD_STATE)
-        inner = count_state(inner, most, end);
+        inner = count_state(inner, (struct count){.most = most}, end);
     return inner == DEAD_STATE ? inner : range_state('"', '"', inner);
 }
 

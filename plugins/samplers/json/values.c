@@ -7,7 +7,7 @@
 #include "sealhost_guest.h"
 #include "states.h"
 
-enum fixed { FIXED_STRING, FIXED_LETTER, FIXED_NUMBER, FIXED_WHOLE, FIXED_ANY, FIXED_COUNT };
+enum fixed { FIXED_STRING, FIXED_LETTERS, FIXED_NUMBER, FIXED_WHOLE, FIXED_ANY, FIXED_COUNT };
 
 #define PLAIN "[^\"\\\\\\x00-\\x1f]"
 #define HEX "[0-9a-fA-F]"
@@ -35,10 +35,12 @@ static uint32_t make_string(void) {
     return range_state('"', '"', tail);
 }
 
-static uint32_t make_letter(void) {
-    uint32_t letter = pattern_states(letter_pattern, RETURN_STATE);
-    mark_plain(letter, LETTER, LETTER_BEGIN);
-    return letter;
+/* Any number of letters, which are counted. */
+static uint32_t make_letters(void) {
+    uint32_t letters = open_state(), letter = pattern_states(letter_pattern, tick_state(letters));
+    close_state(letters, letter, RETURN_STATE);
+    mark_plain(letter, LETTER_OF_LOOP, LETTER_BEGIN);
+    return letters;
 }
 
 static uint32_t make_any(uint32_t self) {
@@ -57,8 +59,8 @@ static uint32_t rule(enum fixed which) {
     switch (which) {
     case FIXED_STRING:
         return fixed[which] = make_string();
-    case FIXED_LETTER:
-        return fixed[which] = make_letter();
+    case FIXED_LETTERS:
+        return fixed[which] = make_letters();
     case FIXED_NUMBER:
         return fixed[which] = pattern_states(number_pattern, RETURN_STATE);
     case FIXED_WHOLE:
@@ -87,25 +89,15 @@ uint32_t string_tail(uint32_t next) {
 }
 
 uint32_t sized_string(uint32_t least, uint32_t most, uint32_t next) {
-    if (most == ENDLESS) {
-        uint32_t state = string_tail(next);
-        uint32_t letter = rule(FIXED_LETTER);
-        states[state].letters = PLAIN_LETTERS - 1;
-        for (uint32_t i = 0; i < least && may_build(); i++) {
-            state = call_state(letter, state);
-            states[state].letters = PLAIN_LETTERS - 1;
-        }
-        return range_state('"', '"', state);
+    struct count count = {.most = most, .least = least};
+    uint32_t after = range_state('"', '"', next);
+    if (most == ENDLESS && least == 0)
+        return string_states(next);
+    if (most == ENDLESS) { /* as many as there have to be, and then any */
+        count = (struct count){.most = least, .least = least, .after = PLAIN_LETTERS};
+        after = string_tail(next);
     }
-    uint32_t letter = rule(FIXED_LETTER), end = range_state('"', '"', next), state = end;
-    for (uint32_t left = 1; left <= most && may_build(); left++) {
-        state = call_state(letter, state);
-        if (most - left >= least) /* as many as stand before may be all */
-            state = split_state(state, end);
-        if (may_build())
-            states[state].letters = (uint8_t)(left < PLAIN_LETTERS - 1 ? left : PLAIN_LETTERS - 1);
-    }
-    return range_state('"', '"', state);
+    return range_state('"', '"', count_state(rule(FIXED_LETTERS), count, after));
 }
 
 uint32_t spelled(const uint8_t *text, uint32_t length, uint32_t next) {

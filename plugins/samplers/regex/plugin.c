@@ -9,7 +9,7 @@ static int32_t compile(uint32_t *start) {
     const struct json_node *pattern = &settings.nodes[found];
     if (found == NO_NODE || pattern->kind != JSON_TEXT)
         return fail(SEALHOST_ERROR_INPUT, "expected a configuration {\"pattern\": \"...\"}, got none");
-    *start = regex_states(settings.text + pattern->at, pattern->length, REGEX_TEXT, RETURN_STATE);
+    *start = regex_states(settings.text + pattern->at, pattern->length, REGEX_CALLS, RETURN_STATE);
     if (!regex_problem)
         return SEALHOST_OK;
     error_begin("pattern: at byte ");
