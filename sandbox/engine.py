@@ -23,6 +23,7 @@ import wasmtime
 
 from ..signing.errors import Code
 from .errors import SandboxError
+from .memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
     from .limits import OperatorLimits
@@ -147,6 +148,7 @@ class Engine:
         self.allowed = allowed
         self.clock = clock
         self.meter = meter
+        self.live_memory = MemoryBudget(allowed.live_memory_bytes)
         self.settings = {**SETTINGS, "max_wasm_stack": allowed.stack_bytes}
         self.stack_bytes = allowed.stack_bytes
         self.counts_fuel = meter is not None or allowed.fuel_per_ms > 0

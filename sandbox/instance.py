@@ -19,7 +19,7 @@ from . import abi, binding
 from .binding import GuestFunction, bind, export, load
 from .engine import FULL_TANK
 from .errors import GuestError, SandboxError
-from .limits import FUEL_PATIENCE, deadline_ticks, fuel_limit
+from .limits import FUEL_PATIENCE, WASM_PAGE, deadline_ticks, fuel_limit
 from .memory import GuestMemory
 from .thread_stack import require_stack, roomy
 from .wasm_binary import MAX_TABLES
@@ -60,6 +60,7 @@ class Program:
         limits: Effective limits.
         deadlines_ms: Milliseconds that a call of each exported function may take.
         patches: Memory that each instance starts with besides the module's own (clause 5.5).
+        memory_bytes: Memory that the module declares: its minimum, which is its maximum (clause 1.5).
     """
 
     plugin: str
@@ -68,6 +69,7 @@ class Program:
     limits: Limits
     deadlines_ms: Mapping[str, int]
     patches: Runs
+    memory_bytes: int
 
     @classmethod
     def load(cls, plugin: str, role: str, engine: Engine, code: Code, limits: Limits, patches: Runs) -> Program:
@@ -77,15 +79,18 @@ class Program:
             wasmtime.WasmtimeError: When it was compiled for another engine.
         """
         module = load(engine.raw, code.blob, code.at)
-        _check_types(module, role)
+        types = {e.name: e.type for e in module.exports}
+        _check_types(types, role)
         special = {"step": limits.step_ms, "encode": limits.encode_ms, "load": limits.load_ms}
         deadlines = {name: special.get(name, limits.init_ms) for name in abi.EXPORTS[role] | abi.OPTIONAL_EXPORTS[role]}
-        return cls(plugin, engine, wasmtime.Linker(engine.raw).instantiate_pre(module), limits, deadlines, patches)
+        memory = types.get(abi.MEMORY)
+        memory_bytes = memory.limits.min * WASM_PAGE if isinstance(memory, wasmtime.MemoryType) else 0
+        prepared = wasmtime.Linker(engine.raw).instantiate_pre(module)
+        return cls(plugin, engine, prepared, limits, deadlines, patches, memory_bytes)
 
 
-def _check_types(module: wasmtime.Module, role: str) -> None:
+def _check_types(found: Mapping[str, object], role: str) -> None:
     """Clause 4.5: wasmtime's own view of the types that calls rely on."""
-    found = {e.name: e.type for e in module.exports}
     optional = {name: kind for name, kind in abi.OPTIONAL_EXPORTS[role].items() if name in found}
     for name, expected in (abi.EXPORTS[role] | optional).items():
         kind = found.get(name)
@@ -106,10 +111,21 @@ class Instance:
 
     Raises:
         SandboxError: When deadlines would not hold, or the thread's stack is too small.
-        GuestError: When it cannot start.
+        GuestError: When it cannot start, or all instances together would have more memory than the operator allows.
     """
 
-    __slots__ = ("_dead", "_engine", "_functions", "_instance", "_lock", "_program", "_store", "memory", "spent")
+    __slots__ = (
+        "_dead",
+        "_engine",
+        "_functions",
+        "_instance",
+        "_is_open",
+        "_lock",
+        "_program",
+        "_store",
+        "memory",
+        "spent",
+    )
 
     def __init__(self, program: Program) -> None:
         program.engine.require_ticker()
@@ -117,9 +133,11 @@ class Instance:
         self._engine = program.engine
         self._lock = threading.Lock()
         self._dead: str | None = None
+        self._is_open = True
         self.spent = 0
         """Fuel of the last call that came back; 0 where none is counted."""
         self._functions: dict[str, GuestFunction] = {}
+        program.engine.live_memory.take(program.plugin, program.memory_bytes)
         self._store = wasmtime.Store(program.engine.raw)
         try:
             self._store.set_limits(  # clause 3.3
@@ -137,7 +155,7 @@ class Instance:
             for offset, run in program.patches:
                 self.memory.write(offset, run)
         except (wasmtime.WasmtimeError, wasmtime.Trap) as error:
-            self._store.close()
+            self._end()
             problem = f"could not start an instance: {_one_line(error)}"
             raise GuestError(
                 program.plugin, "trap", problem, "lower the number of live instances, or check it"
@@ -212,9 +230,11 @@ class Instance:
         """Ends the instance and gives its memory back; waits for a call that is running. Idempotent."""
         with self._lock:
             self._dead = "a closed one"
-            self._functions.clear()
-            self.memory.close()
-            self._store.close()
+            if self._is_open:
+                self._is_open = False
+                self._functions.clear()
+                self.memory.close()
+                self._end()
 
     def __enter__(self) -> Self:
         return self
@@ -223,6 +243,10 @@ class Instance:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _end(self) -> None:
+        self._store.close()
+        self._program.engine.live_memory.give_back(self._program.memory_bytes)
 
     def global_bytes(self, name: str, layout: str) -> bytes:
         """The value of an exported global as little-endian bytes.

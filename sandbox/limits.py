@@ -21,6 +21,9 @@ MIN_TICKS = 2
 FUEL_PATIENCE = 10
 """In fuel mode: times a limit's milliseconds after which a call is stopped whatever fuel it has left (clause 3.6)."""
 
+_MAY_BE_OFF = frozenset(("fuel_per_ms", "live_memory_bytes"))
+"""Limits that 0 turns off."""
+
 MAX_MEMORY_BYTES = 4096 * MIB - WASM_PAGE
 """What a 32-bit memory can hold, less one page, so that offsets and ends fit 32 bits."""
 
@@ -30,7 +33,8 @@ class OperatorLimits:
     """What the operator allows any guest; the reasons stand in README §3 and §10.
 
     Raises:
-        SandboxError: When a limit is not positive (`fuel_per_ms` may be 0), or more than 32-bit memory can hold.
+        SandboxError: When a limit is not positive (`fuel_per_ms` and `live_memory_bytes` may be 0), or more than 32-bit
+            memory can hold.
     """
 
     memory_bytes: int = 256 * MIB
@@ -43,6 +47,7 @@ class OperatorLimits:
     tick_ms: int = 5
     fuel_per_ms: int = 0
     max_sessions: int = 256
+    live_memory_bytes: int = 0
     max_backtrack: int = 64
     strikes: int = 5
     backoff_ms: int = 1_000
@@ -51,7 +56,7 @@ class OperatorLimits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            least = 0 if field.name == "fuel_per_ms" else 1
+            least = 0 if field.name in _MAY_BE_OFF else 1
             if value < least:
                 raise SandboxError(field.name, f"expected a limit of {least} or more, got {value}", "set it higher")
         if self.memory_bytes > MAX_MEMORY_BYTES:

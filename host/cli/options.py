@@ -67,6 +67,7 @@ class EngineOptions:
         plugin_step_ms: Most milliseconds of a sampler's step.
         plugin_encode_ms: Most milliseconds of encoding a text.
         plugin_sessions: Most live sandboxes of one plugin.
+        plugin_live_mib: Most memory of all live sandboxes together, as their plugins declare it, MiB; 0: no limit.
         plugin_backtrack: Most tokens that a sampler may take back at a time.
         plugin_fuel: Instructions that count as a millisecond, so that no busy machine stops a plugin; 0: time counts.
     """
@@ -82,6 +83,7 @@ class EngineOptions:
     plugin_step_ms: int = 100
     plugin_encode_ms: int = 2000
     plugin_sessions: int = 256
+    plugin_live_mib: int = 0
     plugin_backtrack: int = 64
     plugin_fuel: int = 0
 
@@ -119,6 +121,7 @@ class EngineOptions:
             step_ms=self.plugin_step_ms,
             encode_ms=self.plugin_encode_ms,
             max_sessions=self.plugin_sessions,
+            live_memory_bytes=self.plugin_live_mib * MEBIBYTE,
             max_backtrack=self.plugin_backtrack,
             fuel_per_ms=self.plugin_fuel,
         )
@@ -129,6 +132,7 @@ _PLUGIN_RANGES = {
     "plugin_step_ms": (1, 600_000),
     "plugin_encode_ms": (1, 600_000),
     "plugin_sessions": (1, 100_000),
+    "plugin_live_mib": (0, 1 << 24),
     "plugin_backtrack": (1, 100_000),
     "plugin_fuel": (0, 10**9),
 }
