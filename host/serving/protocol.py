@@ -29,6 +29,9 @@ from .refusal import error_object
 if TYPE_CHECKING:
     import asyncio
 
+    from uvicorn._types import ASGI3Application
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
     from .connections import Crowd
 
 MAX_HEAD_BYTES = 64 << 10
@@ -64,6 +67,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._crowd = crowd
         self._head_bytes = 0
         self._in_head = True
+        self._running: RequestResponseCycle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
 
@@ -80,6 +84,7 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops the clocks."""
         self._crowd.leave(self)
+        self._abandon()
         self._stop_clock()
         self._reader_goes_on()
         super().connection_lost(exc)
@@ -96,7 +101,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def hang_up(self) -> bool:
         """Gives way to another, as soon as the end of an answer is read; whether there was none."""
-        self.transport.close()
+        self._close()
         if not self.transport.get_write_buffer_size():
             return True
         self.loop.call_later(READ_SECONDS, self.transport.abort)
@@ -157,7 +162,7 @@ class BoundedHttp(HttpToolsProtocol):
         body = msgspec.json.encode(error_object(msg, code="bad_request"))
         head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
-        self.transport.close()
+        self._close()
 
     def _parse(self, data: bytes) -> None:
         try:
@@ -216,4 +221,19 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         if not self.transport.is_closing():
-            self.transport.close()
+            self._close()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _close(self) -> None:
+        self.transport.close()
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """Tells who works at a request that the connection is gone: uvicorn tells the last of pipelined ones alone."""
+        self.pipeline.clear()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -235,6 +236,44 @@ def test_a_connection_that_gives_way_sends_the_end_of_its_answer_first_but_not_f
     if left:
         pipe.pass_time()
         assert pipe.aborted
+
+
+class Line(asyncio.Transport):
+    """A transport to nowhere."""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ARG002 — as the base class has it
+        return default
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        """Nothing more comes anyway."""
+
+    def resume_reading(self) -> None:
+        """Nor then."""
+
+
+def test_of_pipelined_requests_the_one_that_runs_learns_that_its_client_went() -> None:
+    told: list[str] = []
+
+    async def app(scope: Any, receive: Any, _send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        told.append(scope["path"])
+
+    async def lose_a_connection() -> None:
+        state = ServerState()
+        config = Config(app, proxy_headers=False, lifespan="off", log_config=None)
+        connection = protocol.BoundedHttp(config, state, {}, crowd=Crowd(1))
+        connection.connection_made(Line())
+        connection.data_received(b"GET /first HTTP/1.1\r\nhost: x\r\n\r\nGET /second HTTP/1.1\r\nhost: x\r\n\r\n")
+        await asyncio.sleep(0)
+        connection.connection_lost(ConnectionResetError())
+        await asyncio.wait_for(asyncio.gather(*state.tasks), 10)
+
+    asyncio.run(lose_a_connection())
+    assert told == ["/first"]
 
 
 def test_a_connection_serves_several_requests_and_large_bodies(live: Any) -> None:
