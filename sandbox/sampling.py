@@ -102,7 +102,7 @@ def _choose(scores: NDArray[np.float64], params: SamplingParams, random_word: in
     best = int(scores.argmax())
     if scores[best] == -np.inf:
         raise EmptyError
-    if params.temperature == 0:
+    if np.float32(params.temperature) == 0:  # as the guest's structure holds it: smaller ones cannot be divided by
         return best
     if 0 < params.top_k < len(scores):
         kept = _top_k(scores, params.top_k)

@@ -213,3 +213,13 @@ def test_masked_draw_is_that_of_the_whole_row_with_the_others_forbidden():
         drawn += found is not None
     assert drawn > 300
     assert empty > 5
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-46])
+def test_a_temperature_that_is_zero_as_a_float32_is_greedy(temperature: float) -> None:
+    logits = np.array([1, 5, 2, 4], np.float32)
+    mask = np.array([True, False, True, True])
+    params = SamplingParams(temperature=temperature)
+    for u in (0.0, 0.5, 0.999):
+        assert sample(logits, params, NONE, 0, word(u)) == 1
+        assert sample(logits, params, NONE, 0, word(u), allowed=mask) == 3
