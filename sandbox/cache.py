@@ -5,7 +5,9 @@
     cache.put(key, blob)
 
 * Everything that goes wrong on disk means "not cached"; nothing here raises on I/O.
-* An entry is MAC (32 bytes) + blob; the MAC covers the key too, so entries cannot be exchanged.
+* An entry is a nonce, its MAC, and the blob. The MAC is Poly1305 (RFC 8439 §2.5) under a one-time key that
+  HMAC-SHA-256 makes of the host's key, the nonce and the entry's name: so entries cannot be exchanged, and megabytes of
+  code cost a quarter of what SHA-256 alone takes.
 """
 
 from __future__ import annotations
@@ -18,10 +20,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from cryptography.hazmat.primitives.poly1305 import Poly1305
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAC_BYTES = 32
+NONCE_BYTES = 16
+"""Random, of each entry that is written: a key of Poly1305 must never serve two messages."""
+MAC_BYTES = 16
 _KEY_FILE = "host.key"
 _KEY_BYTES = 32
 _MAX_ENTRY_BYTES = 1 << 30
@@ -59,10 +65,10 @@ class CodeCache:
             return None
         try:
             with _open_private(self._directory / key.hex(), _MAX_ENTRY_BYTES) as file:
-                mac, blob = file.read(MAC_BYTES), file.read()
+                nonce, mac, blob = file.read(NONCE_BYTES), file.read(MAC_BYTES), file.read()
         except OSError:
             return None
-        if not hmac.compare_digest(mac, self._mac(self._key, key, blob)):
+        if not hmac.compare_digest(mac, self._mac(self._key, nonce + key, blob)):
             return None
         with suppress(OSError):
             os.utime(self._directory / key.hex())  # clause 2.7: used just now
@@ -75,7 +81,8 @@ class CodeCache:
         temporary = self._directory / f"{key.hex()}.{secrets.token_hex(8)}.tmp"
         try:
             with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(self._mac(self._key, key, blob))
+                nonce = secrets.token_bytes(NONCE_BYTES)
+                file.write(nonce + self._mac(self._key, nonce + key, blob))
                 file.write(blob)
             temporary.replace(self._directory / key.hex())
             self._prune(self._directory)
@@ -94,10 +101,9 @@ class CodeCache:
                 path.unlink(missing_ok=True)
 
     @staticmethod
-    def _mac(secret: bytes, key: bytes, blob: bytes) -> bytes:
-        mac = hmac.new(secret, key, "sha256")  # keys have one length, so what follows is unambiguous
-        mac.update(blob)
-        return mac.digest()
+    def _mac(secret: bytes, once: bytes, blob: bytes) -> bytes:
+        """Of a blob under a key that is used `once`: a nonce and the entry's name, both of one length."""
+        return Poly1305.generate_tag(hmac.digest(secret, once, "sha256"), blob)
 
 
 def _open_key(directory: Path) -> bytes | None:

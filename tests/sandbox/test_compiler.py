@@ -16,12 +16,14 @@ import pytest
 import wasmtime
 
 from sealhost.sandbox import AdmissionError, CompileLimits, OperatorLimits, SamplingParams, Sandbox, abi, compile_child
-from sealhost.sandbox.cache import CodeCache
+from sealhost.sandbox.cache import MAC_BYTES, NONCE_BYTES, CodeCache
 from sealhost.sandbox.compiler import CompileError, compile_module
 from sealhost.sandbox.engine import Engine
 from sealhost.sandbox.wasm_rewrite import unsigned
 
 KEY = bytes(range(32))
+HEAD = NONCE_BYTES + MAC_BYTES
+"""Bytes before an entry's own."""
 
 
 @pytest.fixture
@@ -173,7 +175,7 @@ def test_second_load_needs_neither_compiler_nor_guest(build_guest, tmp_path, mon
             assert session.step() == [((9,), 0, False)]
 
 
-@pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "swap"])
+@pytest.mark.parametrize("damage", ["flip", "nonce", "mac", "truncate", "cut nonce", "empty", "swap"])
 def test_damaged_cache_entries_are_compiled_again(damage, build_guest, tmp_path):
     directory = tmp_path / "cache"
     with Sandbox(cache_directory=directory) as sandbox:
@@ -182,11 +184,16 @@ def test_damaged_cache_entries_are_compiled_again(damage, build_guest, tmp_path)
     assert len(entries) == 2
     contents = [p.read_bytes() for p in entries]
     for path, raw, other in zip(entries, contents, reversed(contents), strict=True):
-        bent = {"flip": raw[:-9] + bytes((raw[-9] ^ 1,)) + raw[-8:], "truncate": raw[:-1], "empty": b"", "swap": other}
+        bent = {
+            "flip": raw[:-9] + bytes((raw[-9] ^ 1,)) + raw[-8:], "nonce": bytes((raw[0] ^ 1,)) + raw[1:],
+            "mac": raw[:16] + bytes((raw[16] ^ 1,)) + raw[17:], "truncate": raw[:-1], "cut nonce": raw[:9], "empty": b"",
+            "swap": other,
+        }  # fmt: skip
         path.write_bytes(bent[damage])
     with Sandbox(cache_directory=directory) as sandbox:
         sandbox.load_sampler(build_guest("sampler"), 260)
-    assert [p.read_bytes() for p in entries] == contents  # compilation is deterministic
+    # compilation is deterministic, and only nonce and MAC are new
+    assert [p.read_bytes()[HEAD:] for p in entries] == [raw[HEAD:] for raw in contents]
     cache = CodeCache(directory)
     assert all(cache.get(bytes.fromhex(p.name)) is not None for p in entries)
 
@@ -206,10 +213,11 @@ def test_authentic_entries_that_this_engine_does_not_take_are_made_again(build_g
     entries = {p.name: p.read_bytes() for p in directory.iterdir() if p.name != "host.key"}
     cache = CodeCache(directory)
     for name, raw in entries.items():
-        cache.put(bytes.fromhex(name), raw[32:200] + b"code of another machine")
+        cache.put(bytes.fromhex(name), raw[HEAD:200] + b"code of another machine")
     with Sandbox(cache_directory=directory) as sandbox:
         assert sandbox.load_sampler(build_guest("sampler"), 260).history_capacity == 64
-    assert {p.name: p.read_bytes() for p in directory.iterdir() if p.name != "host.key"} == entries
+    made = {p.name: p.read_bytes()[HEAD:] for p in directory.iterdir() if p.name != "host.key"}
+    assert made == {name: raw[HEAD:] for name, raw in entries.items()}
 
 
 def test_code_that_was_made_just_now_but_not_for_this_engine_is_a_refusal(build_guest, tmp_path, monkeypatch):
@@ -247,6 +255,15 @@ def test_code_without_a_memory_is_a_refusal(build_guest, tmp_path, monkeypatch, 
 def test_sandbox_works_without_a_cache(build_guest):
     with Sandbox(use_cache=False) as sandbox:
         assert sandbox.load_sampler(build_guest("sampler"), 260).history_capacity == 64
+
+
+def test_key_of_a_mac_never_serves_two_entries(tmp_path):
+    cache, written = CodeCache(tmp_path / "cache"), set()
+    for _ in range(3):
+        cache.put(KEY, b"code")
+        written.add((tmp_path / "cache" / KEY.hex()).read_bytes())
+        assert cache.get(KEY) == b"code"
+    assert len({raw[:16] for raw in written}) == len({raw[16:32] for raw in written}) == 3
 
 
 def test_cache_is_private_and_survives_a_new_process(tmp_path):
