@@ -27,7 +27,7 @@
 #define PLAIN_LETTERS 32u       /* of a token that counts as plain (trie.h) */
 #define SHORT_BYTES 32u         /* tokens up to this length are told apart by it: all but some 1,500 of 128k */
 #define MAX_SPELLINGS 49152u    /* different sets of bytes that the tokens of a subtree spell: 23,492 at 128k tokens */
-#define LOOP_NODES 96u          /* nodes below a position after which its loop is looked for: walking them costs the same */
+#define LOOP_TOKENS 64u         /* tokens below a position after which its loop is looked for: walking them costs the same */
 #define CACHED_MASKS 128u
 #define LIKE_NODES 1500u        /* a mask that looked at fewer is no dearer than asking what it is like */
 #define LIKE_PAIRS 192u         /* pairs of positions that are compared for one mask */

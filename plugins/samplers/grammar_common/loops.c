@@ -145,9 +145,9 @@ static int may_find(uint32_t position, const struct node *node) {
         *loop = (struct loop){.asked = position_round + 1};
     if (node->longest - node->depth > FAR_REACH && next_aside(position, node[1].byte) != position)
         return 0;
-    uint32_t walked = loop->nodes + (uint32_t)(node->end - (uint32_t)(node - nodes));
-    loop->nodes = (uint16_t)(walked < LOOP_NODES ? walked : LOOP_NODES);
-    return walked >= LOOP_NODES && may_look_aside();
+    uint32_t walked = loop->tokens + nodes[node->end].first - node->first;
+    loop->tokens = (uint16_t)(walked < LOOP_TOKENS ? walked : LOOP_TOKENS);
+    return walked >= LOOP_TOKENS && may_look_aside();
 }
 
 int look_round(uint32_t position, const struct node *node) {

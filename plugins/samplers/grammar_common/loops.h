@@ -17,7 +17,7 @@ struct loop {
     uint32_t next;
     uint32_t asked, found; /* 1 + position_round when it was first asked for, and when it was found; 0: it never was */
     uint32_t end;          /* the position after `reach` letters, all of `bytes` */
-    uint16_t nodes;        /* below the position, that were walked for want of this */
+    uint16_t tokens;       /* below the position, that were walked for want of this */
     uint8_t sure;          /* letters, all of `bytes`, that are known to be able to follow one another */
     uint8_t reach, is_over; /* as far as that was followed; whether not all of `bytes` are of the loop of `end`, too */
     uint8_t knows_whole;   /* whether the bit SPELLS_WHOLE of `bytes` is more than a guess */
