@@ -352,6 +352,14 @@ def test_what_nests_too_deeply_is_not_begun_and_what_is_begun_can_end(json_guest
     assert json.loads(bytes(generated)) is not None
 
 
+def test_what_has_to_nest_too_deeply_is_refused_with_the_bound(json_guest):
+    deep = {f"d{i}": {"items": {"$ref": f"#/$defs/d{i + 1}"}, "minItems": 1, "type": "array"} for i in range(110)}
+    refusal = json_guest.refusal({"schema": dumps({"$ref": "#/$defs/d0", "$defs": {**deep, "d110": {}}})})
+    assert "that some text fits with at most 96 open calls" in (refusal or "")
+    refusal = json_guest.refusal({"schema": dumps({"$ref": "#/$defs/d0", "$defs": {**deep, "d110": False}})})
+    assert "that some text fits, got one that none does" in (refusal or "")
+
+
 def test_a_long_answer_of_new_places_goes_on(json_guest):
     """More positions than there is room for: what is not at hand is forgotten and made again."""
     schema = {

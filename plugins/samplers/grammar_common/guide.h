@@ -66,7 +66,8 @@ static int32_t begin(void) {
     if (build_problem)
         return too_much(build_problem);
     if (!states_finish(start))
-        return fail(SEALHOST_ERROR_INPUT, "expected a grammar that some text fits, got one that none does");
+        return fail(SEALHOST_ERROR_INPUT, has_deep_calls ? "expected a grammar that some text fits with at most 96 open calls, got one that none does"
+                                                         : "expected a grammar that some text fits, got one that none does");
     here = positions_begin(start);
     if (position_problem)
         return too_much(position_problem);

@@ -13,6 +13,7 @@ uint32_t letters_most;
 struct count counts[MAX_COUNTS];
 uint32_t state_count, set_count, class_count;
 uint8_t class_of[256], class_byte[256];
+int has_deep_calls;
 const char *build_problem;
 static uint32_t build_work, quick_steps, count_count;
 static uint16_t set_places[SET_PLACES]; /* open addressing: the index of a set, 0: free */
@@ -164,6 +165,7 @@ static uint32_t need_of(const struct state *state) {
         b = states[state->b].need;
         if (state->b == RETURN_STATE)
             return a;
+        has_deep_calls |= a == MAX_STACK && b != NEVER;
         if (a >= MAX_STACK || b == NEVER)
             return NEVER;
         return a + 1 > b ? a + 1 : b;
@@ -220,6 +222,7 @@ static void find_letters(void) {
 /* A state needs no less than what it is found from: so all of one need are final before those of the next are looked at,
  * and the work grows with the states alone, however rules call each other. */
 static void find_needs(void) {
+    has_deep_calls = 0;
     for (uint32_t i = 0; i < state_count; i++)
         states[i].need = NEVER;
     states[RETURN_STATE].need = 0;

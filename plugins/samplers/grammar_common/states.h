@@ -80,6 +80,8 @@ void states_drop(uint32_t count);
 /* Finds the classes of bytes that the sets so far tell apart. */
 void find_classes(void);
 
+extern int has_deep_calls; /* some state has no other way to RETURN than one of more than MAX_STACK open calls */
+
 /* Computes `need` and the classes of bytes; 0 when nothing can be spelled from `start`. */
 int states_finish(uint32_t start);
 
