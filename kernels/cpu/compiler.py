@@ -55,7 +55,7 @@ def optimise(library: Library, machine: llvm.TargetMachine) -> llvm.ModuleRef:
     module = llvm.parse_assembly(str(library.module(machine.triple)))
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_unrolling = False  # kernels unroll by themselves; see matmul._block_sums
+    options.loop_unrolling = False  # kernels unroll by themselves; see matmul._line_sums
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module
