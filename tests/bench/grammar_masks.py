@@ -1,10 +1,11 @@
 """What a mask of the guest `json` costs in instructions, by schema and grammar, on a model's vocabulary.
 
-    python tests/bench/grammar_masks.py MODEL.gguf [--plugin FOLDER]... [--only WORDS]
+    python tests/bench/grammar_masks.py MODEL.gguf [--plugin FOLDER]... [--only WORDS] [--clock]
 
 * Counted is fuel, an instruction of WebAssembly each, of the guest's whole `step`: the same on every machine, however busy it is.
   It is printed as microseconds at 4,000 instructions each; copying or clearing a stretch of memory counts as one, which
   hides some 2 us of a mask's 16 KiB.
+* `--clock` counts wall time instead, of a machine that should be idle: the same code without fuel, as a host runs it.
 * Texts are drawn from the masks alone: an id's weight is 1 / (id + 20), for those that merge earlier are likelier; a
   request ends after `--steps` ids, and the next one has another seed.
 * The first step of a request reads its schema and stands apart; the other figures are of all others.
@@ -15,20 +16,25 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import wasmtime
+from numpy.typing import NDArray
 
 from sealhost.host.weights.gguf import GgufFile
 from sealhost.host.weights.vocabulary import vocabulary as read_vocabulary
 from sealhost.plugins import reference_plugin
+from sealhost.sandbox.binding import bind
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "plugins"))
 
 import gbnf_grammars
 from grammar_guest import FAST_FORWARD, MASK, STOP, GrammarGuest, Words
-from plugin_harness import GuestRefusedError
+from plugin_harness import FAR, GuestRefusedError
+
+Figures = NDArray[np.float64]
 
 A_US = 4000
 """Instructions."""
@@ -108,8 +114,29 @@ GRAMMARS = {
 }
 
 
+class TimedGuest(GrammarGuest):
+    """One whose steps are timed, called as a host calls them: `spent` is nanoseconds."""
+
+    def _refuel(self) -> None:
+        pass
+
+    def _burnt(self) -> int:
+        return 0
+
+    def call(self, name: str, *arguments: int) -> int:
+        """Without the public binding's 80 us for steps."""
+        if name != "step":
+            return super().call(name, *arguments)
+        if not hasattr(self, "_step"):
+            self._step = bind(self.store, self.exports["step"], lambda: FAR)
+        began = time.perf_counter_ns()
+        status = self._step(*arguments)
+        self.spent = time.perf_counter_ns() - began
+        return status
+
+
 def cost(guest: GrammarGuest, config: dict, steps: int, requests: int) -> tuple[list[int], list[int]]:
-    """Instructions of first steps, and of all others."""
+    """Instructions, or nanoseconds, of first steps, and of all others."""
     size = len(guest.words.texts)
     weights = 1 / (np.arange(size) + 20)
     first, others = [], []
@@ -142,32 +169,44 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--steps", type=int, default=150, help="ids of a request at most")
     parser.add_argument("--requests", type=int, default=3)
+    parser.add_argument("--clock", action="store_true", help="wall time instead of instructions")
     asked = parser.parse_args()
+    kind, a_us, unit = (
+        (TimedGuest, 1000, "by the clock") if asked.clock else (GrammarGuest, A_US, f"at {A_US:,} instructions")
+    )
     words = read_vocabulary(GgufFile.parse(asked.model.read_bytes()))
     setting = wasmtime.Config()
-    setting.epoch_interruption = setting.consume_fuel = True
+    setting.epoch_interruption, setting.consume_fuel = True, not asked.clock
     engine = wasmtime.Engine(setting)
     table = Words(tuple(words.token_bytes), bytes(words.types.tolist()), words.eos)
     guests = []
     for folder in asked.plugin or [reference_plugin("sampler", "json")]:
         module = wasmtime.Module(engine, (folder / "plugin.wasm").read_bytes())
-        guests.append(GrammarGuest(engine, module, table))
+        guests.append(kind(engine, module, table))
     configs = {name: {"schema": json.dumps(schema)} for name, schema in SCHEMAS.items()}
     configs |= {name: {"grammar": grammar} for name, grammar in GRAMMARS.items()}
-    print(f"{len(table.texts):,} tokens; microseconds at {A_US:,} instructions: first, median, p99, slowest (steps)")
+    print(f"{len(table.texts):,} tokens; microseconds {unit}: first, median, p99, slowest (steps)")
+    taken: list[list[tuple[Figures, Figures]]] = [[] for _ in guests]
     for name, config in configs.items():
         if asked.only not in name:
             continue
         line = []
-        for guest in guests:
+        for guest, costs in zip(guests, taken, strict=True):
             try:
-                first, others = (np.array(one) / A_US for one in cost(guest, config, asked.steps, asked.requests))
+                first, others = (np.array(one) / a_us for one in cost(guest, config, asked.steps, asked.requests))
             except GuestRefusedError as error:
                 line.append(error.args[1])
                 continue
-            figures = (max(first), np.median(others), np.percentile(others, 99), max(others))
-            line.append(" ".join(f"{one:7,.0f}" for one in figures) + f" ({len(others)})")
+            costs.append((first, others))
+            line.append(summary(first, others))
         print(f"  {name:58}", " | ".join(line), flush=True)
+    print(f"  {'all of them':58}", " | ".join(summary(*map(np.concatenate, zip(*one, strict=True))) for one in taken))
+
+
+def summary(first: Figures, others: Figures) -> str:
+    """What is printed of some steps."""
+    figures = (max(first), np.median(others), np.percentile(others, 99), max(others))
+    return " ".join(f"{one:7,.0f}" for one in figures) + f" ({len(others)})"
 
 
 if __name__ == "__main__":

@@ -46,19 +46,25 @@ class Instance:
     def __init__(self, engine: wasmtime.Engine, module: wasmtime.Module) -> None:
         self.store = wasmtime.Store(engine)
         self.store.set_epoch_deadline(FAR)
-        self.store.set_fuel(FUEL)
+        self._refuel()
         self.exports = wasmtime.Instance(self.store, module, []).exports(self.store)
         self.memory = self.exports["memory"]
         self.spent = 0
 
     def call(self, name: str, *arguments: int) -> int:
-        self.store.set_fuel(FUEL)
+        self._refuel()
         try:
             return self.exports[name](self.store, *arguments)
         except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
             raise GuestTrapError(str(error)) from error
         finally:
-            self.spent = FUEL - self.store.get_fuel()
+            self.spent = self._burnt()
+
+    def _refuel(self) -> None:
+        self.store.set_fuel(FUEL)
+
+    def _burnt(self) -> int:
+        return FUEL - self.store.get_fuel()
 
     def read(self, offset: int, size: int) -> bytes:
         return bytes(self.memory.read(self.store, offset, offset + size))
