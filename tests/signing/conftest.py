@@ -108,6 +108,12 @@ def seal_lab(tmp_path, _seal_master, seal_private_key) -> SealLab:
     return SealLab(tmp_path / "lab" / "bundle", tmp_path / "lab" / "keys", seal_private_key)
 
 
+@pytest.fixture
+def plain_trust(seal_lab) -> DirectoryTrust:
+    """Its keys folder, which has no policy."""
+    return DirectoryTrust(seal_lab.keys)
+
+
 @pytest.fixture(scope="session")
 def other_private_key() -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(b"\x09" * 32)
