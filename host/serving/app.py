@@ -18,6 +18,7 @@ from . import admin, catalogue, generate
 from .access import Access
 from .admin_access import AdminAccess
 from .bearer import BearerKeys
+from .bodies import Bodies
 from .endpoint import Endpoint
 from .refusal import http_refusal, refusal
 
@@ -39,16 +40,18 @@ def data_plane(service: Service, *, keys: Sequence[str] = (), origins: Sequence[
         keys: API keys; none: no key is asked for.
         origins: Web origins that a browser lets in, see `access`.
     """
-    counted = service.telemetry.endpoint
+
+    def work(path: str, handler: Handler, name: str) -> Route:
+        count = service.telemetry.endpoint(name)
+        return Route(path, Endpoint(handler, count=count, bodies=service.bodies), methods=["POST"])
+
     routes = [
-        Route("/v1/chat/completions", Endpoint(generate.Chat(service), count=counted("chat")), methods=["POST"]),
-        Route(
-            "/v1/completions", Endpoint(generate.Completions(service), count=counted("completions")), methods=["POST"]
-        ),
+        work("/v1/chat/completions", generate.Chat(service), "chat"),
+        work("/v1/completions", generate.Completions(service), "completions"),
+        work("/tokenize", catalogue.Tokenize(service), "tokenize"),
+        work("/detokenize", catalogue.Detokenize(service), "detokenize"),
         Route("/v1/models", Endpoint(catalogue.Models(service)), methods=["GET"]),
         Route("/v1/models/{id:path}", Endpoint(catalogue.Model(service)), methods=["GET"]),
-        Route("/tokenize", Endpoint(catalogue.Tokenize(service), count=counted("tokenize")), methods=["POST"]),
-        Route("/detokenize", Endpoint(catalogue.Detokenize(service), count=counted("detokenize")), methods=["POST"]),
         *_health(service),
     ]
     return Access(_routed(routes), keys=keys, origins=origins)
@@ -73,8 +76,9 @@ def admin_plane(desk: admin.Admin, *, keys: Sequence[str] = ()) -> ASGIApp:
         "/admin/operation": admin.Operation(desk),
         "/metrics": admin.Scrape(desk),
     }
+    bodies = Bodies()
     routes = [
-        Route(path, Endpoint(handler, refuse=admin.admin_refusal), methods=[method])
+        Route(path, Endpoint(handler, refuse=admin.admin_refusal, bodies=bodies), methods=[method])
         for method, handlers in (("POST", work), ("GET", views))
         for path, handler in handlers.items()
     ]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from .bodies import Bodies
+
 log = structlog.get_logger("sealhost.serving")
 
 
@@ -44,6 +46,7 @@ class Endpoint:
         handler: Its work.
         count: Told how each request ended.
         refuse: Status and body for an error.
+        bodies: Those of all requests to this server.
     """
 
     def __init__(
@@ -52,14 +55,16 @@ class Endpoint:
         *,
         count: Callable[[Outcome], None] = lambda _: None,
         refuse: Callable[[SealhostError], tuple[int, dict[str, Any]]] = refusal,
+        bodies: Bodies | None = None,
     ) -> None:
         self._handler = handler
         self._count = count
         self._refuse = refuse
+        self._bodies = bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
-        exchange = Exchange(scope, receive, send)
+        exchange = Exchange(scope, receive, send, self._bodies)
         try:
             await self._handler(exchange)
             self._count(Outcome.FINISHED)
@@ -77,3 +82,5 @@ class Endpoint:
             traceback = os.environ.get("SEALHOST_DEBUG") == "1"
             log.exception("bug", path=scope["path"], error=f"{type(error).__name__}: {error}", exc_info=traceback)
             await exchange.answer_refusal(*unexpected())
+        finally:
+            exchange.forget_body()

@@ -1,7 +1,8 @@
 """One HTTP request and its answer, directly on ASGI: bounded body, JSON or events out, and the client's going away.
 
 Rules
-* A body is JSON by its content type, at most MAX_BODY_BYTES, and arrives within BODY_SECONDS.
+* A body is JSON by its content type, at most MAX_BODY_BYTES, arrives within BODY_SECONDS, and shares its room with those
+  of others (`bodies`).
 * Whoever works for a client stops when it goes: `while_connected` listens for the disconnect all the time.
 * Events are `data: {json}` and a blank line, nothing else: no comments, no empty events (clause 5.4).
 * A stream ends with `[DONE]`, after a finish reason or after an error event, never without one.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from .bodies import Bodies, overloaded
 from .refusal import http_refusal, refusal
 from .strict_json import parse_object
 
@@ -58,16 +60,21 @@ def event(data: object) -> bytes:
 class Exchange:
     """One request; used by one task.
 
+    Args:
+        scope, receive, send: ASGI's.
+        bodies: Those of the other requests; None: it has all room for itself.
+
     Attributes:
         scope: What ASGI tells of it.
         began: When its head had arrived, by `time.perf_counter`.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, bodies: Bodies | None = None) -> None:
         self.scope = scope
         self.began = time.perf_counter()
         self._receive = receive
         self._send = send
+        self._share = (bodies or Bodies()).share()
         self._started = False
         self._streaming = False
 
@@ -75,7 +82,7 @@ class Exchange:
         """The request's body as an object.
 
         Raises:
-            RequestError: 400, 408, 413 or 415.
+            RequestError: 400, 408, 413, 415 or 503.
             ClientGone: the client left before it was complete.
         """
         headers = {name: value.decode("latin-1") for name, value in self.scope["headers"]}
@@ -86,12 +93,28 @@ class Exchange:
         declared = headers.get(b"content-length", "")
         if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
             raise _too_large()
+        gave_way = False
+
+        def give_way() -> None:
+            nonlocal gave_way
+            gave_way = True
+            if not patience.expired():
+                patience.reschedule(0)
+
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                return parse_object(await self._read())
+            async with asyncio.timeout(BODY_SECONDS) as patience:
+                with self._share.coming(give_way):
+                    body = await self._read()
+            return parse_object(body)
         except TimeoutError:
+            if gave_way:
+                raise overloaded() from None
             problem = f"expected the whole body within {BODY_SECONDS} s"
             raise http_refusal(408, problem, "send it again", code="request_timeout") from None
+
+    def forget_body(self) -> None:
+        """What came with it is no longer needed, so others may have its room; idempotent."""
+        self._share.give_back()
 
     async def while_connected(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs `work` to its end, or cancels it when the client goes.
@@ -158,6 +181,7 @@ class Exchange:
             body += message.get("body", b"")
             if len(body) > MAX_BODY_BYTES:
                 raise _too_large()
+            self._share.grow(len(body))
             if not message.get("more_body", False):
                 return bytes(body)
 

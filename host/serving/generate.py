@@ -4,6 +4,7 @@ Rules
 * Everything that can be refused is refused before anything is sent; the head of a stream goes out with its first event.
 * Each choice is a request of its own to the engine; those of one prompt say that they belong together (clause 5.1).
 * From reading the body on, the client's going away stops the work.
+* The body is let go before an answer begins: while it runs, nothing of it is held but the prompt's ids.
 * A request holds its model from looking it up to its last word: a swap changes nothing for it (clause 7.4).
 
 Example:
@@ -62,18 +63,22 @@ class Chat:
     async def __call__(self, exchange: Exchange) -> None:
         """Answers one chat."""
         self._service.registry.require_ready()
-        body = await exchange.body()
-        await exchange.while_connected(self._answer(exchange, body))
+        await exchange.while_connected(self._answer(exchange, read(ChatRequest, await exchange.body())))
 
-    async def _answer(self, exchange: Exchange, body: dict[str, Any]) -> None:
-        request = read(ChatRequest, body)
+    async def _answer(self, exchange: Exchange, request: ChatRequest) -> None:
         with self._service.registry.hold(request.model) as model:
-            request = with_format(request, model)
-            options = chat_options(request, model)
-            ids = await self._service.work(model, _chat_ids, model, request)
-            await _try_config(self._service, request, model, options)
-            requests = _requests(model, [ids], options, "messages")
-            await _generate(self._service, exchange, _job(request, model, requests, ChatReply(model, options)))
+            job = await self._job(model, request)
+            del request
+            exchange.forget_body()
+            await _generate(self._service, exchange, job)
+
+    async def _job(self, model: ServedModel, request: ChatRequest) -> _Job:
+        request = with_format(request, model)
+        options = chat_options(request, model)
+        ids = await self._service.work(model, _chat_ids, model, request)
+        await _try_config(self._service, request, model, options)
+        requests = _requests(model, [ids], options, "messages")
+        return _job(request, model, requests, ChatReply(model, options))
 
 
 class Completions:
@@ -85,21 +90,24 @@ class Completions:
     async def __call__(self, exchange: Exchange) -> None:
         """Answers one completion request."""
         self._service.registry.require_ready()
-        body = await exchange.body()
-        await exchange.while_connected(self._answer(exchange, body))
+        await exchange.while_connected(self._answer(exchange, read(CompletionRequest, await exchange.body())))
 
-    async def _answer(self, exchange: Exchange, body: dict[str, Any]) -> None:
-        request = read(CompletionRequest, body)
+    async def _answer(self, exchange: Exchange, request: CompletionRequest) -> None:
         with self._service.registry.hold(request.model) as model:
-            options = completion_options(request, model)
-            if request.echo and request.logprobs is not None:
-                problem = "expected it without logprobs, which are not computed for the prompt"
-                raise http_refusal(400, problem, "leave one out", param="echo", code=UNSUPPORTED_PARAMETER)
-            ids, texts = await self._service.work(model, _encode, model, request)
-            await _try_config(self._service, request, model, options)
-            requests = _requests(model, ids, options, "prompt")
-            reply = CompletionReply(model, options, texts, echo=bool(request.echo))
-            await _generate(self._service, exchange, _job(request, model, requests, reply))
+            job = await self._job(model, request)
+            del request
+            exchange.forget_body()
+            await _generate(self._service, exchange, job)
+
+    async def _job(self, model: ServedModel, request: CompletionRequest) -> _Job:
+        options = completion_options(request, model)
+        if request.echo and request.logprobs is not None:
+            problem = "expected it without logprobs, which are not computed for the prompt"
+            raise http_refusal(400, problem, "leave one out", param="echo", code=UNSUPPORTED_PARAMETER)
+        ids, texts = await self._service.work(model, _encode, model, request)
+        await _try_config(self._service, request, model, options)
+        requests = _requests(model, ids, options, "prompt")
+        return _job(request, model, requests, CompletionReply(model, options, texts, echo=bool(request.echo)))
 
 
 async def _try_config(service: Service, request: Generate, model: ServedModel, options: Options) -> None:
@@ -112,10 +120,12 @@ def _chat_ids(model: ServedModel, request: ChatRequest) -> tuple[int, ...]:
 
 
 def _encode(model: ServedModel, request: CompletionRequest) -> tuple[list[tuple[int, ...]], list[str]]:
-    """Ids and texts of all prompts."""
+    """Ids of all prompts, and their texts where the answer tells them or counts their letters."""
     add_special = request.add_special is not False
     parse_special = request.parse_special is True  # off for a client's text unless it asks for it
     ids = prompts.completion_prompts(model, request.prompt, add_special=add_special, parse_special=parse_special)
+    if not request.echo and request.logprobs is None:
+        return ids, [""] * len(ids)
     given = [request.prompt] if isinstance(request.prompt, str) else request.prompt
     if isinstance(given[0], str):
         return ids, given

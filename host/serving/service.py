@@ -14,6 +14,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from .bodies import Bodies
 from .refusal import http_refusal
 from .telemetry import Telemetry
 
@@ -38,12 +39,14 @@ class Service:
         workers: Threads for rendering and encoding.
         generations: What is being generated now.
         telemetry: What was counted so far.
+        bodies: What its requests brought.
     """
 
     registry: Registry
     workers: Workers
     generations: set[Generation] = field(default_factory=set)
     telemetry: Telemetry = field(default_factory=Telemetry)
+    bodies: Bodies = field(default_factory=Bodies)
 
     @contextlib.contextmanager
     def running(self, generation: Generation) -> Iterator[None]:

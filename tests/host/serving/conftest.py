@@ -23,6 +23,7 @@ from sealhost.host.engine.request import (
     TokenLogprobs,
 )
 from sealhost.host.serving.app import data_plane
+from sealhost.host.serving.bodies import Bodies
 from sealhost.host.serving.renderer import Renderer
 from sealhost.host.serving.served import Registry, ServedModel
 from sealhost.host.serving.server import Server, bind
@@ -219,6 +220,7 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
     engine = ScriptEngine(changes.pop("script", lambda _request: ids), visible)
     template = changes.pop("template", TEMPLATE)
     tokenizer = changes.pop("tokenizer", None) or ByteTokenizer()
+    bodies = changes.pop("bodies", None) or Bodies()
     fields: dict[str, Any] = {
         "name": "tiny",
         "digest": "ab" * 32,
@@ -242,7 +244,7 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
     )
     registry = Registry()
     registry.publish([model])
-    return Plane(engine, tokenizer, model, Service(registry, Workers(threads=2, limit=4)), registry)
+    return Plane(engine, tokenizer, model, Service(registry, Workers(threads=2, limit=4), bodies=bodies), registry)
 
 
 @pytest.fixture
