@@ -102,10 +102,13 @@ def bind_public(store: wasmtime.Store, function: wasmtime.Func, deadline: Callab
 
 
 def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], int]) -> GuestFunction:
-    context = ctypes.cast(store._context(), _address).value  # noqa: SLF001 — the reason for this file
+    context = ctypes.cast(store._context(), _address)  # noqa: SLF001 — the reason for this file
     frame = _Frame(function=function._func)  # noqa: SLF001 — the reason for this file
     start = ctypes.addressof(frame)
-    at_function, at_trap = start + _Frame.function.offset, start + _Frame.trap.offset
+    at_values, at_function, at_trap = map(
+        _address, (start, start + _Frame.function.offset, start + _Frame.trap.offset)
+    )  # converted once: a number is converted by each call
+    two = ctypes.c_size_t(2)
     raw = memoryview(frame).cast("B")  # a field of the structure costs several times an item of a view
     words, traps = raw[: 2 * _RAW_BYTES].cast("i"), raw[_Frame.trap.offset :].cast("P")
     second = _RAW_BYTES // words.itemsize
@@ -114,7 +117,7 @@ def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline: Calla
         words[0] = argument
         words[second] = other
         _DEADLINE(context, deadline())
-        error = _CALL(context, at_function, start, 2, at_trap)
+        error = _CALL(context, at_function, at_values, two, at_trap)
         if error:
             native = ctypes.cast(error, ctypes.POINTER(_ERROR))
             raise wasmtime.WasmtimeError._from_ptr(native)  # noqa: SLF001 — the reason for this file

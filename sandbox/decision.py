@@ -53,6 +53,13 @@ class Decision(NamedTuple):
 
 STOP = Decision((), stop=True)
 
+_make = tuple.__new__
+
+
+def one(token: int) -> Decision:
+    """`Decision((token,))` without the detour through its keywords: it is made for nearly every token."""
+    return _make(Decision, ((token,), 0, False))
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -95,7 +102,7 @@ class AnswerReader:
         self._vocab_size = vocab_size
 
     def read(self, slot: int, result: tuple[int, int, int, int], room: int, left: int) -> Answer:
-        """Checks one answer, apart from a plain id that holds, which a session's step takes by itself.
+        """Checks one answer.
 
         Args:
             slot: Whose it is.
@@ -110,10 +117,15 @@ class AnswerReader:
         if size < abi.RESULT.size:
             raise AnswerError(f"expected a result of {abi.RESULT.size} bytes, got size {size}")
         if action == _TOKEN:
-            raise AnswerError(f"expected a token below {self._vocab_size}, got {token}")
+            return self._token(token)
         if action == _EDITED and self._tier.name != "mask":
             return EDITED
         return _PLAIN.get(action) or self._from_area(slot, (action, token, count), room, left)
+
+    def _token(self, token: int) -> Decision:
+        if token >= self._vocab_size:
+            raise AnswerError(f"expected a token below {self._vocab_size}, got {token}")
+        return one(token)
 
     def _from_area(self, slot: int, result: tuple[int, int, int], room: int, left: int) -> Answer:
         """Answers that point at the slot's answer area."""

@@ -115,8 +115,17 @@ class Ticker:
 
     def due(self, ticks: int) -> int:
         """Epochs from now to a deadline after so many ticks: those that are owed come on top."""
-        owed = int((self._clock() - self._began) / self._interval) - self._ticks
-        return ticks + owed if owed > 0 else ticks
+        return self.deadline(ticks)()
+
+    def deadline(self, ticks: int) -> Callable[[], int]:
+        """What `due` answers at the time that it is called: for those that ask often."""
+        clock, began, interval = self._clock, self._began, self._interval
+
+        def due() -> int:
+            owed = int((clock() - began) / interval) - self._ticks
+            return ticks + owed if owed > 0 else ticks
+
+        return due
 
     def close(self) -> None:
         """Stops the thread and waits for it."""

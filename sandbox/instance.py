@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 import threading
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import wasmtime
@@ -182,7 +181,6 @@ class Instance:
             problem = "expected one thread at a time, got a second one"
             raise SandboxError(f"plugin {self._program.plugin}", problem, "give each thread its own session")
         try:
-            self.spent = 0
             engine = self._engine
             if self._dead is not None:
                 raise SandboxError(
@@ -268,12 +266,13 @@ class Instance:
         patience = FUEL_PATIENCE if allowed.fuel_per_ms else 1
         ticks = deadline_ticks(patience * self._program.deadlines_ms[name], allowed.tick_ms)
         ticker = self._program.engine.ticker
-        self._functions[name] = bind(self._store, function, partial(ticker.due, ticks))
+        self._functions[name] = bind(self._store, function, ticker.deadline(ticks))
         return self._functions[name]
 
     def _counted(self, name: str, function: GuestFunction, argument: int, other: int) -> int:
         """Calls a function, with its fuel counted and, where the operator says so, limited (clauses 3.6 and 4.7)."""
         engine = self._program.engine
+        self.spent = 0
         tank = fuel_limit(self._program.deadlines_ms[name], engine.allowed.fuel_per_ms) or FULL_TANK
         self._store.set_fuel(tank)
         result = function(argument, other)

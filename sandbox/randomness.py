@@ -30,6 +30,25 @@ def begun(seed: int, choice: int) -> hashlib.blake2b:
     return hashlib.blake2b(_PAIR.pack(seed, choice), digest_size=16)
 
 
+def ahead(begun: hashlib.blake2b, position: int, count: int) -> list[bytes]:
+    """`draw`'s bytes for as many positions from one on: one look at the code of a hash serves them all.
+
+    Args:
+        begun: Of the choice.
+        position: The first one.
+        count: How many.
+
+    Returns:
+        Two little-endian u64 for each position.
+    """
+    words = []
+    for at in range(position, position + count):
+        hashed = begun.copy()
+        hashed.update(at.to_bytes(8, "little"))
+        words.append(hashed.digest())
+    return words
+
+
 def unit(word: int) -> float:
     """A float64 in [0, 1) from the upper 53 bits of a u64."""
     return (word >> 11) * 2.0**-53

@@ -20,7 +20,7 @@ import numpy as np
 from ..signing.errors import escape_for_terminal
 from . import abi, sampling
 from .candidates import CANDIDATE, best, checked
-from .decision import AnswerError, AnswerReader, Decision
+from .decision import AnswerError, AnswerReader, Decision, one
 from .errors import GuestError, SandboxError
 from .log_ring import LogRing
 from .randomness import begun
@@ -45,8 +45,13 @@ log = logging.getLogger(__name__)
 # plain integers: an enumeration's operators cost a microsecond each in the step
 _OK, _TOKEN = int(abi.Status.OK), int(abi.Action.TOKEN)
 _SAMPLE, _CLOSE = int(abi.RowFlag.SAMPLE), int(abi.RowFlag.CLOSE)
-_ROW, _RESULT = abi.ROW.size, abi.RESULT.size
-_read_result = abi.RESULT.unpack_from
+_ROW = abi.ROW.size
+_WORDS = abi.RESULT.size // 8
+"""A result as u64: an item of a view costs a third of a slice or an unpacked struct."""
+
+_LOW: Final = (1 << 32) - 1
+_PLAIN: Final = abi.RESULT.size | _TOKEN << 32
+"""First word of what nearly all results are: size and action of an id."""
 
 _NOTHING: Final = memoryview(b"")
 """What a closed session holds instead of views of guest memory."""
@@ -99,10 +104,11 @@ class SamplerSession:
         self._ticket = ticket
         self._guest = guest
         self._history_capacity = layout.history_capacity
+        self._vocab_size = guest.vocab_size
         self._params = terms.params
         self._prompt_length = len(terms.prompt)
         self._rows = memory.buffer(layout.rows, layout.max_rows * _ROW)
-        self._results = memory.buffer(layout.results, layout.max_rows * _RESULT)
+        self._results = memory.buffer(layout.results, layout.max_rows * abi.RESULT.size).cast("Q")
         self._slots = self._make_slots(terms)
         self._closing: list[Slot] = []
         self._is_announced = len(self._slots) == 1  # one slot is announced by its first row that wants an answer
@@ -244,22 +250,22 @@ class SamplerSession:
                 slot.tell(rows, at, _CLOSE)
                 at += _ROW
             self._closing = []
-        size = len(slots) * _RESULT
-        results[:size] = bytes(size)  # clause 8.1: no answer of an earlier step
+        for word in range(len(slots) * _WORDS):
+            results[word] = 0  # clause 8.1: no answer of an earlier step
         status = self._ticket.call(self._instance, "step", at // _ROW)
         if status != _OK or self._may_log:
             self._look_at("step", status)
-        vocab_size = self._guest.vocab_size
+        vocab_size = self._vocab_size
         answers: list[Answer] = []
         at = 0
         for slot in slots:
-            raw = _read_result(results, at)  # once: what is checked is what is used
-            at += _RESULT
-            said, action, token, _ = raw
-            if action == _TOKEN and token < vocab_size and said >= _RESULT:
-                answers.append(Decision((token,)))  # what nearly all are; the reader looks at the others, and refuses
+            first, second = results[at], results[at + 1]  # once: what is checked is what is used
+            at += _WORDS
+            token = second & _LOW
+            if first == _PLAIN and token < vocab_size:
+                answers.append(one(token))
             else:
-                answers.append(self._read(slot, raw))
+                answers.append(self._read(slot, (first & _LOW, first >> 32, token, second >> 32)))
         return answers
 
     def _announce(self) -> None:
@@ -326,11 +332,10 @@ class SamplerSession:
                 the slot or the session is closed.
         """
         found = self._find(slot)
-        length = found.length - backtrack
-        vocab_size = self._guest.vocab_size
+        vocab_size = self._vocab_size
         if backtrack and not 0 <= backtrack <= found.room:
             raise self._misuse(f"expected to take back at most {found.room} ids, got {backtrack}")
-        if length + len(tokens) > self._history_capacity:
+        if found.length - backtrack + len(tokens) > self._history_capacity:
             problem = f"expected at most {self._history_capacity} ids of history, got more"
             raise self._misuse(problem)
         for token in tokens:

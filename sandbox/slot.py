@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from . import abi
+from .randomness import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,10 @@ _PARTS = struct.Struct(f"<{_HEAD.size}s2I16s2I{_ASKED.size}s5I")
 
 _NO_WORDS = bytes(16)
 """Of a row that asks for nothing."""
+
+AHEAD = 16
+"""Positions whose randomness is made at a time. Behind a model's step the code of a hash has left the caches, and to
+bring it back takes many times what a hash takes."""
 
 
 class RowConstants(NamedTuple):
@@ -89,8 +94,8 @@ class Slot:
     """
 
     __slots__ = (
-        "_begun", "_constants", "_head", "answer", "candidates", "flags", "history", "is_open", "kept", "known",
-        "length", "number", "settled", "words",
+        "_ahead", "_ahead_from", "_begun", "_constants", "_head", "answer", "candidates", "flags", "history", "is_open",
+        "kept", "known", "length", "number", "settled", "words",
     )  # fmt: skip
 
     def __init__(self, number: int, begun: blake2b, history: memoryview, constants: RowConstants) -> None:
@@ -99,6 +104,8 @@ class Slot:
         self._begun = begun
         self._constants = constants
         self._head = _HEAD.pack(abi.ROW.size, number)
+        self._ahead: list[bytes] = []
+        self._ahead_from = 0
         self.begin()
 
     def begin(self) -> None:
@@ -144,19 +151,21 @@ class Slot:
         """
         vocab_size, prompt_length, asked, _ = self._constants
         length, kept = self.length, self.kept
-        if wanted == _SAMPLE:
-            hashed = self._begun.copy()
-            hashed.update(length.to_bytes(8, "little"))
-            words = hashed.digest()
-        else:
-            words = _NO_WORDS
-        self.words = words
+        self.words = words = self._words() if wanted == _SAMPLE else _NO_WORDS
         _PARTS.pack_into(
             rows, at, self._head, self.flags | wanted, vocab_size, words, prompt_length, length, asked,
             self.candidates, FIRST, self.known - kept, length - kept, length - self.settled,
         )  # fmt: skip
         self.flags = 0
         self.known = self.kept = length
+
+    def _words(self) -> bytes:
+        """Randomness of the next position: clause 8.3."""
+        at = self.length - self._ahead_from
+        if not 0 <= at < len(self._ahead):
+            at, self._ahead_from = 0, self.length
+            self._ahead = ahead(self._begun, self.length, AHEAD)
+        return self._ahead[at]
 
     def past(self) -> NDArray[np.uint32]:
         """The history. Shape: (length,), uint32, a live view."""

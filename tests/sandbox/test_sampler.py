@@ -114,6 +114,15 @@ def test_history_grows_by_what_is_accepted_and_randomness_follows(sandbox, build
             assert session.step()[0].tokens[0] == token
 
 
+def test_a_result_of_a_later_minor_may_be_longer_and_an_id_of_it_is_held_to_the_vocabulary(sandbox, build_guest):
+    longer = answering(1, "(i32.store (i32.const 8320) (i32.const 24)) (i32.store (i32.const 8328) (i32.const 259))")
+    with sandbox.load_sampler(build_guest("sampler", longer), VOCABULARY).session(SamplingParams(), []) as session:
+        assert session.step() == [Decision((259,))]
+    past = sandbox.load_sampler(build_guest("sampler", longer), 259)
+    with past.session(SamplingParams(), []) as session, pytest.raises(GuestError, match="below 259, got 259"):
+        session.step()
+
+
 def test_stop_ends_the_choice(sandbox, build_guest):
     with sandbox.load_sampler(build_guest("sampler", answering(6)), VOCABULARY).session(
         SamplingParams(), []

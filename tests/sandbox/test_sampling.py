@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import struct
 
 import numpy as np
 import pytest
 
 from sealhost.sandbox import SamplingParams, SandboxError
-from sealhost.sandbox.randomness import draw, unit
+from sealhost.sandbox.randomness import ahead, begun, draw, unit
 from sealhost.sandbox.sampling import EmptyError, processed, sample
 
 NAN, INF = math.nan, math.inf
@@ -166,6 +167,11 @@ def test_randomness_is_a_function_of_seed_choice_and_position():
     assert draw(0, 0, 0) == (9819966136895938196, 1760945046568759569)  # pinned: seeds must keep their tokens
     assert draw(7, 1, 12) == (3494524407733243894, 6407674697988999069)
     assert unit(2**64 - 1) == 1 - 2**-53
+
+
+def test_randomness_that_is_made_ahead_is_that_of_each_position():
+    words = [struct.unpack("<QQ", one) for one in ahead(begun(7, 1), 10, 5)]
+    assert words == [draw(7, 1, position) for position in range(10, 15)]
 
 
 @pytest.mark.parametrize(

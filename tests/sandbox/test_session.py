@@ -13,6 +13,7 @@ from puppetry import ACCEPT, CLOSE, FORK, GREEDY, NEW, SAMPLE, VOCABULARY, mask,
 from sealhost.sandbox import Decision, GuestError, SamplingParams, SandboxError
 from sealhost.sandbox.abi import Action
 from sealhost.sandbox.randomness import draw
+from sealhost.sandbox.slot import AHEAD
 
 # ---- slots
 
@@ -63,6 +64,21 @@ def test_row_tells_what_changed_since_the_last_row_of_its_slot(puppet, puppeteer
     ]  # fmt: skip
     assert [row["backtrack_room"] for row in told] == [3, 3, 3]
     assert [row["history_length"] for row in told] == [4, 4, 4]
+
+
+def test_randomness_is_that_of_the_position_wherever_the_history_goes(puppet, puppeteer):
+    params = SamplingParams(temperature=0, seed=3)
+    positions = []
+    with puppet().session(params, [7], choices=(2,), config=puppeteer.says(Action.TOKEN, 5)) as session:
+        for grown, backtrack in ((1, 0), (AHEAD - 1, 0), (1, 0), (0, 4), (2 * AHEAD, 0), (0, 1), (1, 0)):
+            session.accept(0, (5,) * grown, backtrack)
+            session.step()
+            positions.append(session._slots[0].length)
+        session.reset()
+        session.step()
+        told = [call[0] for call in puppeteer.was_told(session)]
+    assert [row["history_length"] for row in told] == [*positions, 1]
+    assert [(row["random_0"], row["random_1"]) for row in told] == [draw(3, 2, at) for at in (*positions, 1)]
 
 
 def test_closed_slot_is_told_once_and_takes_no_more_part(puppet, puppeteer):
