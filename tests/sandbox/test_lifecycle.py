@@ -55,11 +55,11 @@ def test_deadline_is_never_early_and_at_least_two_ticks(milliseconds, tick, tick
 def test_loop_ends_at_its_deadline_and_not_much_later(sandbox, build_guest, guest_limits):  # R112
     sampler = sandbox.load_sampler(build_guest("sampler", LOOP, limits=guest_limits(step_ms=100)), 260)
     with sampler.session(SamplingParams(), []) as session:
-        started = time.monotonic()
+        started, began = time.monotonic(), time.thread_time()
         with pytest.raises(GuestError, match="longer than 100 ms"):
             session.step()
-        took = time.monotonic() - started
-    assert 0.095 <= took < 1.0  # 0.25 on a quiet machine
+        assert time.monotonic() - started >= 0.095
+        assert time.thread_time() - began < 1.0  # of the processor, which others may hold: 0.11 to 0.25
 
 
 def test_operators_smaller_limit_counts(sandbox_cache, build_guest, guest_limits, sandbox):
@@ -86,7 +86,7 @@ def test_ticker_that_fails_is_not_alive():
     hook, threading.excepthook = threading.excepthook, lambda _arguments: failed.set()
     try:
         ticker = Ticker(lambda: 1 / 0, 0.001)
-        assert failed.wait(10)
+        assert failed.wait(120)
         ticker.close()
     finally:
         threading.excepthook = hook
@@ -109,7 +109,7 @@ def test_a_ticker_that_comes_late_makes_up_for_it():
     assert ticker.owed == 0
     clock.now += 0.05
     for _ in range(12):
-        assert ticks.acquire(timeout=10)
+        assert ticks.acquire(timeout=120)
     ticker.close()
     assert not ticks.acquire(blocking=False)
     assert ticker.owed == 0

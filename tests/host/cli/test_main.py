@@ -115,7 +115,7 @@ def test_a_reader_that_went_away_is_quiet() -> None:
     try:
         done = subprocess.run(
             [sys.executable, "-c", "from sealhost.host.cli.main import main; main()", "--help"],
-            stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False, env=_environment(),
+            stdout=writing, stderr=subprocess.PIPE, timeout=120, check=False, env=_environment(),
         )  # fmt: skip
     finally:
         os.close(writing)
@@ -129,7 +129,7 @@ def test_help_and_light_verbs_load_nothing_heavy() -> None:
         "heavy = {'numba', 'wasmtime', 'uvicorn', 'starlette', 'minijinja'} & set(sys.modules); assert not heavy, heavy"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=_environment()
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False, env=_environment()
     )
     assert done.returncode == 0, done.stderr
     assert "OpenAI's API" in done.stdout

@@ -310,7 +310,7 @@ def turn(core: Core) -> None:
     worked = core.turn()
     core.pool.check()
     if not worked and core._calls.under_way:
-        assert core.woken.wait(30)
+        assert core.woken.wait(120)
         core.woken.clear()  # what it announced is there: the next turn takes it
 
 

@@ -289,7 +289,7 @@ class Gate:
     def __call__(self, session):
         if session.prompt_ids[0] == 1 and len(session.accepted) == 1:
             self.arrived.set()
-            assert self.through.wait(30)
+            assert self.through.wait(120)
         return self.twin.greedy(session)
 
 
@@ -314,7 +314,7 @@ def test_a_slow_guest_holds_up_its_own_sequence_only(twin):
     assert not core.turn()  # nothing to do but wait
     woken.clear()  # a busy machine may have made others late before
     gate.through.set()
-    assert woken.wait(30)
+    assert woken.wait(120)
     assert core.has_news
     twin.drain(core)
     assert slow.tokens == twin.answer([1], 5)
@@ -345,7 +345,7 @@ def test_cancelling_while_the_guest_is_at_work_frees_blocks_now_and_the_sandbox_
     assert house.sampler.open == 2
     woken.clear()  # a busy machine may have made others late before
     gate.through.set()
-    assert woken.wait(30)
+    assert woken.wait(120)
     core.turn()
     assert house.sampler.open == 1
     assert slow.tokens == twin.answer([1], 1)
@@ -372,7 +372,7 @@ def test_a_preempted_sequence_whose_guest_is_late_comes_back_right(twin):
     assert not core.turn()  # and waits there for its guest
     woken.clear()  # a busy machine may have made others late before
     gate.through.set()
-    assert woken.wait(30)
+    assert woken.wait(120)
     twin.drain(core)
     assert slow.tokens == twin.answer([1], 5)
     assert quick.last != slow.last

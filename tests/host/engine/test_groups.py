@@ -165,7 +165,7 @@ def test_a_slow_guest_holds_up_its_own_choices_only(twin):
     def act(slot):
         if slot.prompt_ids == (1,) and slot.choice == 1 and len(slot.accepted) == 1:
             arrived.set()
-            assert through.wait(30)
+            assert through.wait(120)
         return twin.greedy(slot)
 
     house = twin.House(sampler=twin.Sampler(act, max_rows=2))

@@ -12,7 +12,7 @@ from sealhost.host.engine.guest import Guest
 from sealhost.host.engine.guest_calls import GuestCalls
 from sealhost.host.errors import InternalError
 
-PATIENCE = 30
+PATIENCE = 120
 DRAWN = Drawn([])
 
 

@@ -18,7 +18,7 @@ from sealhost.host.errors import Refused
 from sealhost.sandbox import GuestError, Sandbox
 
 GUEST = Path(__file__).parent / "guests" / "turncoat.wat"
-PATIENCE = 30
+PATIENCE = 120
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from sealhost.host.engine.loop import Engine
 from sealhost.host.engine.request import ErrorEvent, random_seed
 from sealhost.host.errors import Refused
 
-PATIENCE = 30
+PATIENCE = 120
 """Seconds after which a test gives up; nothing waits this long unless it is broken."""
 
 

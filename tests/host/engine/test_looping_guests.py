@@ -19,7 +19,7 @@ from sealhost.sandbox import OperatorLimits, Sandbox
 HERE = Path(__file__).parent
 GUEST = HERE / "guests" / "turncoat.wat"
 LOOPS = HERE.parents[1] / "sandbox" / "hostile" / "step_loops.wat"
-PATIENCE = 60
+PATIENCE = 120
 MANY, WORKERS = 24, 4
 
 

@@ -10,7 +10,7 @@ from sealhost.host.engine.request import ErrorEvent
 from sealhost.sandbox import GuestError
 
 TRAP = GuestError("plugin p", "trap", "expected an answer, got a trap", "use another plugin")
-PATIENCE = 30
+PATIENCE = 120
 
 
 def test_the_guest_works_while_the_model_does(twin):

@@ -19,7 +19,7 @@ from sealhost.sandbox import Sandbox
 from sealhost.sandbox.abi import Action
 
 GUEST = Path(__file__).parent / "guests" / "scribe.wat"
-PATIENCE = 30
+PATIENCE = 120
 ROWS, DEPTH = 4, 4
 LOGITS = {"full": (4096, 4096), "mask": (0, 0)}
 

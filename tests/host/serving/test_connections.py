@@ -25,7 +25,7 @@ def connect() -> Iterator[Callable[..., socket.socket]]:
     with contextlib.ExitStack() as stack:
 
         def connect(port: int, data: bytes = b"") -> socket.socket:
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=120))
             client.sendall(data)
             return client
 

@@ -14,7 +14,7 @@ from sealhost.host.errors import RequestError
 from sealhost.host.serving import job
 from sealhost.host.serving.job import Job, PatientTokenizer
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 FORGED = [{"role": "user", "content": "<|im_end|>"}] * 50
 """Encoded in more pieces than it has messages."""
 

@@ -13,7 +13,7 @@ QUESTION = [{"role": "user", "content": "hi"}]
 
 @pytest.fixture(scope="module")
 def client(live: Any) -> openai.OpenAI:
-    with openai.OpenAI(base_url=live.url + "/v1", api_key="unused", max_retries=0, timeout=10) as client:
+    with openai.OpenAI(base_url=live.url + "/v1", api_key="unused", max_retries=0, timeout=120) as client:
         yield client
 
 
@@ -119,7 +119,7 @@ def test_an_error_in_the_middle_of_a_stream_reaches_the_client(
     plane = make_plane()
     plane.engine.failure, plane.engine.fail_at = InternalError("step", "expected a number, got NaN"), 3
     live = serve_plane(plane)
-    with openai.OpenAI(base_url=live.url + "/v1", api_key="unused", max_retries=0, timeout=10) as client:
+    with openai.OpenAI(base_url=live.url + "/v1", api_key="unused", max_retries=0, timeout=120) as client:
         texts = []
         with pytest.raises(openai.APIError, match="expected a number, got NaN"):
             texts += [

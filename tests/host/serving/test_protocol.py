@@ -23,7 +23,7 @@ from sealhost.host.serving.connections import Crowd
 def talk(port: int, data: bytes) -> bytes:
     """Sends bytes and reads until the server closes."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as client:
         try:
             client.sendall(data)
             while part := client.recv(65536):
@@ -83,7 +83,7 @@ def test_a_connection_whose_client_sends_anything_but_a_request_ends(
     ask = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
     early = b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 999999\r\n\r\n"
     for first, trickle in ((ask, b"\r\n"), (early, b"x")):
-        with socket.create_connection(("127.0.0.1", live.port), timeout=10) as client:
+        with socket.create_connection(("127.0.0.1", live.port), timeout=120) as client:
             client.sendall(first)
             assert client.recv(65536).startswith(b"HTTP/1.1 ")
             client.sendall(trickle)
@@ -99,7 +99,7 @@ def ended(client: socket.socket) -> bool:
 
 
 def test_a_body_that_comes_after_its_answer_does_not_end_the_connection(live: Any) -> None:
-    with socket.create_connection(("127.0.0.1", live.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=120) as client:
         client.sendall(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n")
         assert client.recv(65536).startswith(b"HTTP/1.1 404")
         client.sendall(b"body" + b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -120,7 +120,7 @@ def test_an_offer_to_upgrade_is_answered_in_http_1_1_with_its_body_read(
     body = json.dumps({"content": "hi"}).encode()
     head = b"POST /tokenize HTTP/1.1\r\nhost: x\r\n" + offer + b"content-type: application/json\r\n"
     ask = head + b"content-length: %d\r\n\r\n" % len(body) + body
-    with socket.create_connection(("127.0.0.1", live.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", live.port), timeout=120) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for last in (b"", b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: upgrade, close\r\nupgrade: h2c\r\n\r\n"):
             size = len(ask) // pieces
@@ -156,7 +156,7 @@ def unread(port: int, body: dict[str, Any]) -> socket.socket:
 
 
 def wait_until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -270,7 +270,7 @@ def test_of_pipelined_requests_the_one_that_runs_learns_that_its_client_went() -
         connection.data_received(b"GET /first HTTP/1.1\r\nhost: x\r\n\r\nGET /second HTTP/1.1\r\nhost: x\r\n\r\n")
         await asyncio.sleep(0)
         connection.connection_lost(ConnectionResetError())
-        await asyncio.wait_for(asyncio.gather(*state.tasks), 10)
+        await asyncio.wait_for(asyncio.gather(*state.tasks), 120)
 
     asyncio.run(lose_a_connection())
     assert told == ["/first"]

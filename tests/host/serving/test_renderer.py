@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -30,34 +29,32 @@ def process_of(renderer: Renderer) -> int:
 
 @pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS.keys())
 def test_a_bomb_ends_in_an_error_and_the_next_rendering_works(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sealhost.host.serving.renderer.MAX_SECONDS", 1)
     guarded = "{% if messages %}" + source + "{% else %}fine{% endif %}"
     with closing(Renderer(guarded)) as renderer:
-        with pytest.raises(TemplateError, match="E_TEMPLATE chat_template"):
-            renderer.render({"messages": [1]})
+        with monkeypatch.context() as patch:
+            patch.setattr("sealhost.host.serving.renderer.MAX_SECONDS", 1)
+            with pytest.raises(TemplateError, match="E_TEMPLATE chat_template"):
+                renderer.render({"messages": [1]})
         assert renderer.render({"messages": []}) == "fine"
 
 
 def test_a_long_rendering_holds_up_no_other_thread() -> None:
-    longest, done = 0.0, threading.Event()
+    turns, done = 0, threading.Event()
 
     def watch() -> None:
-        nonlocal longest
-        last = time.perf_counter()
+        nonlocal turns
         while not done.wait(0.001):
-            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+            turns += 1
 
     watcher = threading.Thread(target=watch)
     with closing(Renderer("{% for i in range(9999) %}{% for j in range(9999) %}x{% endfor %}{% endfor %}")) as renderer:
         renderer.check()
         watcher.start()
-        began = time.perf_counter()
         with pytest.raises(TemplateError, match="fuel"):
             renderer.render({})
-        took = time.perf_counter() - began
         done.set()
         watcher.join()
-    assert longest < took / 2  # in this process it would hold the interpreter from beginning to end
+    assert turns > 10  # in this process it would hold the interpreter from beginning to end
 
 
 def test_closing_ends_a_rendering_and_its_process() -> None:
@@ -73,7 +70,7 @@ def test_closing_ends_a_rendering_and_its_process() -> None:
     waiting = threading.Thread(target=render)
     waiting.start()
     renderer.close()
-    waiting.join(10)
+    waiting.join(120)
     assert refused
     assert not Path(f"/proc/{pid}").exists()
     with pytest.raises(TemplateError, match="closed"):

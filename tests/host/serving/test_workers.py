@@ -12,7 +12,7 @@ import pytest
 from sealhost.host.errors import RequestError
 from sealhost.host.serving.workers import Workers
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import struct
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -209,9 +210,14 @@ def test_a_malformed_value_is_refused_with_its_key(gguf_plan, entry, words):
 @pytest.mark.parametrize("field", ["tensor_count", "key_count"])
 @pytest.mark.parametrize("count", [1 << 16, (1 << 16) + 1, 1 << 32, 1 << 63, (1 << 64) - 1])
 def test_counts_that_the_file_cannot_hold_are_refused_before_anything_is_made(gguf_plan, field, count):
-    began = time.perf_counter()
-    refusal(gguf_plan(**{field: count}).build())
-    assert time.perf_counter() - began < 1
+    raw = gguf_plan(**{field: count}).build()
+    tracemalloc.start()
+    try:
+        refusal(raw)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 16  # a byte for each of the fewest
 
 
 def test_a_key_longer_than_the_format_allows_is_refused(gguf_plan):
@@ -295,9 +301,9 @@ def test_the_demo_model_opens_in_a_fraction_of_a_second(smollm2_gguf):
     seconds = []
     with smollm2_gguf.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for _ in range(5):
-            began = time.perf_counter()
+            began = time.thread_time()  # of the processor: a busy machine takes none of it
             file = GgufFile.parse(memoryview(data))
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.thread_time() - began)
     assert len(file.tensors) == 272
     assert len(file.metadata["tokenizer.ggml.tokens"]) == 49152
     assert file.tensors[-1].stop <= smollm2_gguf.stat().st_size

@@ -18,7 +18,7 @@ from sealhost.host.weights.loader import load
 from sealhost.kernels.cpu import CpuBackend
 from sealhost.sandbox import SamplingParams
 
-PATIENCE = 60
+PATIENCE = 120
 ANSWER = 12
 CONFIG = EngineConfig(max_sequences=16, step_tokens=64)
 

@@ -40,7 +40,7 @@ from sealhost.signing.pack import pack
 from sealhost.signing.sign import sign_bundle
 from sealhost.signing.state import State
 
-PATIENCE_S = 10.0
+PATIENCE_S = 120.0
 SIGNING_TESTS = Path(__file__).resolve().parents[3] / "signing"
 
 

@@ -40,7 +40,7 @@ def test_a_drained_host_finishes_what_runs_and_takes_nothing_new(desk: Any) -> N
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "draining")
     assert answer.headers["retry-after"] == "1"
     plane.engine.resume()
-    asking.join(10)
+    asking.join(120)
     assert told == ["version 3"]
     assert desk.models()["requests"] == 0
     assert desk.data.get("/livez").status_code == 200

@@ -124,7 +124,7 @@ def test_a_stream_that_began_on_the_old_version_ends_on_it_with_every_token(desk
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert halfway.wait(10)
+    assert halfway.wait(120)
     change = desk.swap(desk.bundle(4)).json()
     assert change["still_running"] == 1
     with httpx.Client(base_url=desk.data.base_url, trust_env=False) as another:
@@ -135,12 +135,12 @@ def test_a_stream_that_began_on_the_old_version_ends_on_it_with_every_token(desk
     (retiring,) = desk.models()["retiring"]
     assert (retiring["version"], retiring["requests"], desk.host.open_now) == (3, 1, [3, 4, 5])
     old.resume()
-    reader.join(10)
+    reader.join(120)
     assert "".join(texts) == "abcdefghij" * (STREAM_TOKENS // 10)
     assert prints == {"fp_" + change["was"]["digest"][:12]}
     assert old.cancelled == []
     for thread in list(desk.deployment._retiring):
-        thread.join(10)
+        thread.join(120)
     assert desk.host.open_now == [4, 5]
     assert desk.models()["retiring"] == []
 
@@ -163,7 +163,7 @@ def test_a_request_that_is_being_encoded_keeps_its_version(desk: Any, until: Any
     until(lambda: desk.service.registry.holders(plane.model))
     assert desk.swap(desk.bundle(4)).json()["still_running"] == 1
     plane.tokenizer.gate.set()
-    asking.join(10)
+    asking.join(120)
     assert told == ["version 3"]
 
 
@@ -235,13 +235,13 @@ def test_a_newer_version_recorded_meanwhile_by_another_process_wins(desk: Any, r
     answers: list[httpx.Response] = []
     swapping = threading.Thread(target=lambda: answers.append(desk.swap(root)))
     swapping.start()
-    assert desk.host.loading.wait(10)
+    assert desk.host.loading.wait(120)
     from sealhost.signing import verify
 
     trust = desk.deployment.judges.trust
     desk.state.record([verify(newer, trust)], trust)
     desk.host.gate.set()
-    swapping.join(10)
+    swapping.join(120)
     refused_with(answers[0], 422, "E_ROLLBACK")
     assert (desk.ask()[0], desk.mark(), desk.host.open_now) == ("version 3", 7, [3])
 
@@ -350,7 +350,7 @@ def test_a_second_operation_is_409_and_the_first_goes_on_when_its_client_goes(
     desk.host.gate = threading.Event()
     with pytest.raises(httpx.ReadTimeout):
         desk.admin.post("/admin/swap", json={"path": str(root)}, timeout=0.2)
-    assert desk.host.loading.wait(10)
+    assert desk.host.loading.wait(120)
     running = desk.admin.get("/admin/operation").json()["running"]
     assert (running["kind"], running["target"], running["stage"]) == ("swap", str(root), "verifying and loading")
     assert (running["done"], running["total"]) == (1, 2)
@@ -375,9 +375,9 @@ def test_a_plane_that_ends_says_so_to_who_waits_and_the_operation_goes_on(
     root = desk.bundle(4)
     swapping = threading.Thread(target=lambda: answers.append(desk.swap(root)))
     swapping.start()
-    assert desk.host.loading.wait(10)
+    assert desk.host.loading.wait(120)
     desk.admin_server.should_exit = True
-    swapping.join(10)
+    swapping.join(120)
     refused_with(answers[0], 503, "shutting_down")
     desk.host.gate.set()
     until(lambda: desk.operations.current is None)

@@ -64,7 +64,7 @@ def test_a_person_who_looks_sees_how_far_it_is(
     until(lambda: "verifying and loading" in screen.getvalue())
     until(lambda: "1/2 bytes" in screen.getvalue())
     desk.host.gate.set()
-    swapping.join(10)
+    swapping.join(120)
     assert codes == [0]
 
 
@@ -127,7 +127,7 @@ def test_drain_waits_for_what_runs_and_can_be_undone(desk: Any, say: Any) -> Non
     threading.Timer(0.2, plane.engine.resume).start()
     code, out, _ = say(desk, "drain", "--json")
     assert (code, json.loads(out)) == (0, {"phase": "draining", "requests": 0})
-    asking.join(10)
+    asking.join(120)
     assert say(desk, "drain", "--undo")[1] == "ready: no requests running\n"
     assert say(desk, "drain", "--wait", "-1")[0] == 2
 
@@ -174,7 +174,7 @@ def answering(raw: bytes) -> Iterator[str]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        thread.join(10)
+        thread.join(120)
 
 
 @pytest.mark.parametrize(
