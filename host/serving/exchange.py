@@ -1,8 +1,8 @@
 """One HTTP request and its answer, directly on ASGI: bounded body, JSON or events out, and the client's going away.
 
 Rules
-* A body is JSON by its content type, at most MAX_BODY_BYTES, arrives within BODY_SECONDS, and shares its room with those
-  of others (`bodies`).
+* A body is JSON by its content type, at most MAX_BODY_BYTES, and arrives within BODY_SECONDS. It shares its room with
+  those of others (`bodies`).
 * Whoever works for a client stops when it goes: `while_connected` listens for the disconnect all the time.
 * Events are `data: {json}` and a blank line, nothing else: no comments, no empty events (clause 5.4).
 * A stream ends with `[DONE]`, after a finish reason or after an error event, never without one.

@@ -30,7 +30,6 @@ from .telemetry import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from .exchange import Exchange
     from .options import Options
