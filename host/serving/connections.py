@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from .access import OPEN_PATHS
-from .exchange import Exchange
 from .refusal import http_refusal
 
 if TYPE_CHECKING:
@@ -41,6 +40,9 @@ ADMIN_CONNECTIONS: Final = 64
 
 SPARE: Final = 64
 """Connections beyond the limit that are told so; each lives as long as its one answer takes."""
+
+CROWDED: Final = "sealhost.crowded"
+"""Key of an ASGI scope: the refusal that is its answer."""
 
 RESERVED_FILES: Final = 256
 """Files that are no connections: bundles that are loaded, the state, renderers, the event loops' own."""
@@ -142,13 +144,12 @@ class Crowded:
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
             await send(message)
 
-        if scope["path"] in OPEN_PATHS:
-            await self._app(scope, receive, last)
-            return
-        self._crowd.refused()
-        problem = f"expected fewer than {self._crowd.limit} connections, all of which are being answered"
-        refused = http_refusal(503, problem, "try again later", code="too_many_connections")
-        await Exchange(scope, receive, last).answer_error(refused)
+        if scope["path"] not in OPEN_PATHS:
+            self._crowd.refused()
+            problem = f"expected fewer than {self._crowd.limit} connections, all of which are being answered"
+            refused = http_refusal(503, problem, "try again later", code="too_many_connections")
+            scope = {**scope, CROWDED: refused}  # answered behind `access`, whose headers let a page read it
+        await self._app(scope, receive, last)
 
 
 def room_for(wanted: int) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from ...signing.errors import Code, SealhostError
+from .connections import CROWDED
 from .exchange import ClientGone, Exchange
 from .refusal import refusal, unexpected
 from .telemetry import Outcome, outcome_of
@@ -66,7 +67,7 @@ class Endpoint:
         """Handles one request."""
         exchange = Exchange(scope, receive, send, self._bodies)
         try:
-            await self._handler(exchange)
+            await self._handle(exchange)
             self._count(Outcome.FINISHED)
         except ClientGone:
             self._count(Outcome.CANCELLED)
@@ -84,3 +85,8 @@ class Endpoint:
             await exchange.answer_refusal(*unexpected())
         finally:
             exchange.forget_body()
+
+    async def _handle(self, exchange: Exchange) -> None:
+        if (crowded := exchange.scope.get(CROWDED)) is not None:
+            raise crowded
+        await self._handler(exchange)

@@ -75,9 +75,11 @@ def test_while_all_are_being_answered_another_is_told_so_and_health_checks_are_a
     live = serve_plane(plane, connections=LIMIT)
     running = [connect(live.port, stream()) for _ in range(LIMIT)]
     plane.engine.wait_for(lambda engine: len(engine.submitted) == LIMIT)
-    head, _, body = read_until_closed(connect(live.port, LIST)).partition(b"\r\n\r\n")
+    ours = LIST.replace(b"\r\n\r\n", b"\r\nOrigin: http://localhost:3000\r\n\r\n")
+    head, _, body = read_until_closed(connect(live.port, ours)).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503")
     assert b"retry-after: 1" in head
+    assert b"access-control-allow-origin: http://localhost:3000" in head  # or its page could not read the refusal
     assert json.loads(body)["error"]["code"] == "too_many_connections"
     assert read_until_closed(connect(live.port, ASK)).startswith(b"HTTP/1.1 200")
     plane.engine.resume()
