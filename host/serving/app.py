@@ -102,14 +102,14 @@ def _routed(routes: Sequence[Route]) -> Starlette:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
+    headers = dict(getattr(error, "headers", None) or {})
     method, path = request.method, request.scope["path"][:200]
     if status == 405:
-        refused = http_refusal(
-            405, f"expected another method than {method} on {path}", "see the API reference", code="method_not_allowed"
-        )
+        problem = f"expected {headers.get('Allow', 'another method')} on {path}, got {method}"
+        refused = http_refusal(405, problem, "use that method", code="method_not_allowed")
     else:
+        known = ", ".join(sorted({one.path_format for one in request.app.routes if isinstance(one, Route)}))
         refused = http_refusal(
-            status, f"expected a known path, got {method} {path}", "see the API reference", code="not_found"
+            status, f"expected a known path, got {method} {path}", f"use one of {known}", code="not_found"
         )
-    headers = dict(getattr(error, "headers", None) or {})
     return Response(msgspec.json.encode(refusal(refused)[1]), status, headers, media_type="application/json")

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .refusal import prompt_too_long
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,6 +37,7 @@ def chat_ids(model: ServedModel, rendering: Rendering) -> list[int]:
         rendering: With pieces, or known to be honest.
 
     Raises:
+        RequestError: 400, there are too many.
         SealhostError: the tokenizer plugin fails.
     """
     if rendering.pieces is None or not _forged(model.control, rendering.pieces, rendering.text):
@@ -76,12 +79,17 @@ def _bounds_in(model: ServedModel, text: str) -> list[tuple[int, int, int]]:
 def _divided(model: ServedModel, pieces: Sequence[Piece]) -> list[int]:
     bounds, plain, begins = _bounds(model), "", True
     ids: list[int] = []
+    controls: dict[str, list[int]] = {}
     for piece in pieces:
         done = 0
         for start, stop in () if piece.from_message else model.control.matches(piece.text):
             ids += _plain_ids(model, plain + piece.text[done:start], begins=begins)
             control = piece.text[start:stop]
-            ids += model.tokenizer.encode(control, add_special=False, parse_special=True)
+            if control not in controls:
+                controls[control] = model.tokenizer.encode(control, add_special=False, parse_special=True)
+            ids += controls[control]
+            if len(ids) >= model.context:  # each call costs a sandbox, and one request can ask for thousands
+                raise prompt_too_long(model.context, f"at least {len(ids)} tokens", "messages")
             plain, begins, done = "", control in bounds, stop
         plain += piece.text[done:]
     return ids + _plain_ids(model, plain, begins=begins)

@@ -90,6 +90,9 @@ class Exchange:
         if kind.partition(";")[0].strip().lower() != "application/json":
             problem = f"expected content-type application/json, got {kind[:100] or 'none'}"
             raise http_refusal(415, problem, "set the header", code="unsupported_media_type")
+        if (coding := headers.get(b"content-encoding", "identity")).lower() != "identity":
+            problem = f"expected a body without content-encoding, got {coding[:100]}"
+            raise http_refusal(415, problem, "send it uncompressed", code="unsupported_media_type")
         declared = headers.get(b"content-length", "")
         if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
             raise _too_large()

@@ -27,6 +27,7 @@ from .refusal import INVALID_VALUE, http_refusal
 from .response_format import field_to_try, try_config, with_format
 from .schema import UNSUPPORTED_PARAMETER, ChatRequest, CompletionRequest, read
 from .telemetry import Stopwatch
+from .template_variables import template_variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +116,8 @@ async def _try_config(service: Service, request: Generate, model: ServedModel, o
 
 
 def _chat_ids(model: ServedModel, request: ChatRequest) -> tuple[int, ...]:
-    return prompts.chat_prompt(model, prompts.chat_messages(request.messages))
+    variables = template_variables(request.chat_template_kwargs)
+    return prompts.chat_prompt(model, prompts.chat_messages(request.messages), variables)
 
 
 def _encode(model: ServedModel, request: CompletionRequest) -> tuple[list[tuple[int, ...]], list[str]]:

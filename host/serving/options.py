@@ -3,7 +3,9 @@
 Rules
 * Every number has a range; outside of it is 400 with the parameter's name.
 * Defaults are OpenAI's: temperature 1, top_p 1, one choice, 16 tokens for a completion, no limit for a chat.
-* A request without a seed gets a random one, which stands in the answer, so that any answer can be repeated.
+* A request without a seed, or with -1, which other servers take for that, gets a random one, which stands in the
+  answer, so that any answer can be repeated.
+* -1 for the most tokens is no limit, as in llama.cpp.
 * `stop` is literal text; null and [] keep the model's own end tokens; an empty text is refused.
 
 Example:
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 MAX_CHOICES = 8
 """Choices of one prompt: each is a sequence of its own with a sandbox of its own."""
 
-MAX_STOPS = 4
-"""Stop texts, as in OpenAI's API."""
+MAX_STOPS = 16
+"""Stop texts: OpenAI's API takes 4, but editors and agents send others more."""
 
 MAX_STOP_CHARACTERS = 1000
 """Letters of one stop text: so much of an answer may have to be held back."""
@@ -51,6 +53,12 @@ DEFAULT_COMPLETION_TOKENS = 16
 
 RANDOM_SEED_BITS = 53
 """Bits of a seed that we choose: readers that keep JSON numbers as doubles still repeat it exactly."""
+
+RANDOM_SEED = -1
+"""Asks for a random seed, in llama.cpp, Ollama and vLLM, too."""
+
+NO_LIMIT = -1
+"""As max_tokens: as many as the context leaves, as in llama.cpp."""
 
 _SEED_LOW, _SEED_HIGH = -(2**63), 2**64 - 1
 
@@ -199,11 +207,11 @@ def _whole(name: str, value: int, low: int, high: int) -> int:
 
 
 def _token_limit(name: str, value: int | None, model: ServedModel) -> int | None:
-    return None if value is None else _whole(name, value, 1, model.context)
+    return None if value in {None, NO_LIMIT} else _whole(name, value, 1, model.context)
 
 
 def _seed(value: int | None) -> int:
-    if value is None:
+    if value in {None, RANDOM_SEED}:
         return secrets.randbits(RANDOM_SEED_BITS)
     return _whole("seed", value, _SEED_LOW, _SEED_HIGH) % 2**64
 
@@ -251,4 +259,5 @@ def _stop_ids(request: Generate, model: ServedModel) -> frozenset[int]:
 
 
 def _wrong(name: str, expected: str, got: object) -> RequestError:
-    return RequestError(f"expected {expected}, got {str(got)[:100]}", "correct the parameter", param=name)
+    shown = "null" if got is None else str(got).lower() if isinstance(got, bool) else str(got)[:100]
+    return RequestError(f"expected {expected}, got {shown}", "correct the parameter", param=name)

@@ -17,10 +17,12 @@ import msgspec
 
 from ..errors import RequestError
 from .chat_ids import chat_ids
+from .refusal import prompt_too_long
 from .schema import UNSUPPORTED_PARAMETER, Message, read
+from .template_variables import NO_VARIABLES, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .served import ServedModel
 
@@ -32,8 +34,6 @@ MAX_PROMPTS = 64
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 """Roles that are served, and what a template calls them: `developer` is OpenAI's newer word for `system`."""
-
-CONTEXT_EXCEEDED = "context_length_exceeded"
 
 
 class TextPart(msgspec.Struct, kw_only=True):
@@ -50,13 +50,20 @@ def chat_messages(raw: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
         RequestError: 400, no messages, an unknown role, a part that is no text.
     """
     if not 1 <= len(raw) <= MAX_MESSAGES:
-        problem = f"expected 1 to {MAX_MESSAGES}, got {len(raw)}"
+        problem = f"expected 1 to {MAX_MESSAGES} messages, got {len(raw)}"
         raise RequestError(problem, "send the conversation so far", param="messages")
     return [_message(index, body) for index, body in enumerate(raw)]
 
 
-def chat_prompt(model: ServedModel, messages: Sequence[dict[str, str]]) -> tuple[int, ...]:
+def chat_prompt(
+    model: ServedModel, messages: Sequence[dict[str, str]], variables: Mapping[str, Any] = NO_VARIABLES
+) -> tuple[int, ...]:
     """Renders a conversation with the model's template and encodes it.
+
+    Args:
+        model: Whose template it is.
+        messages: What `chat_messages` made of them.
+        variables: What else the client gives to the template.
 
     Raises:
         RequestError: 400, the model has no template, the template refuses, or the prompt cannot fit.
@@ -66,9 +73,9 @@ def chat_prompt(model: ServedModel, messages: Sequence[dict[str, str]]) -> tuple
     if model.template is None:
         problem = f"expected a model with a chat template, {model.name} has none"
         raise RequestError(problem, "use /v1/completions", param="messages")
-    rendering = model.template.render(messages)
+    rendering = model.template.render(messages, variables)
     _refuse_hopeless(model, rendering.text, "messages")
-    if rendering.pieces is None and model.control.any_rewritten(_joined(messages)):
+    if rendering.pieces is None and model.control.any_rewritten(_joined(messages, variables)):
         problem = "expected none with the text of a control token, which this model's template could not keep apart"
         raise RequestError(problem, "leave such text out", param="messages")
     ids = chat_ids(model, rendering)
@@ -94,8 +101,9 @@ def completion_prompts(
             ids.append(tuple(model.tokenizer.encode(one, add_special=add_special, parse_special=parse_special)))
         else:
             ids.append(_checked_ids(model, one, "prompt"))
-    if not all(ids):
-        raise RequestError("expected at least one token, got none", "send some text", param="prompt")
+        if not ids[-1]:
+            raise RequestError("expected at least one token, got none", "send some text", param="prompt")
+        answer_room(model, ids[-1], None, "prompt")  # before the next one is encoded
     return ids
 
 
@@ -116,7 +124,7 @@ def answer_room(model: ServedModel, prompt: Sequence[int], max_tokens: int | Non
     """
     room = model.context - len(prompt)
     if room < 1:
-        raise _too_long(model, f"{len(prompt)} tokens", param)
+        raise prompt_too_long(model.context, f"{len(prompt)} tokens", param)
     return room if max_tokens is None else min(room, max_tokens)
 
 
@@ -143,9 +151,10 @@ def _content(content: str | list[dict[str, Any]] | None, path: str) -> str:
     return "".join(texts)
 
 
-def _joined(messages: Sequence[dict[str, str]]) -> str:
+def _joined(messages: Sequence[dict[str, str]], variables: Mapping[str, Any]) -> str:
     """A client's texts as a template might join them."""
-    return "".join(value for message in messages for key, value in message.items() if key != "role")
+    said = (value for message in messages for key, value in message.items() if key != "role")
+    return "".join((*said, *texts(dict(variables))))
 
 
 def _listed(prompt: str | list[Any]) -> list[str | list[int]]:
@@ -174,10 +183,4 @@ def _checked_ids(model: ServedModel, ids: Sequence[Any], param: str) -> tuple[in
 def _refuse_hopeless(model: ServedModel, text: str, param: str) -> None:
     size, longest = len(text.encode()), model.longest_token_bytes
     if size > longest * model.context:
-        raise _too_long(model, f"at least {-(-size // longest)} tokens", param)
-
-
-def _too_long(model: ServedModel, got: str, param: str) -> RequestError:
-    room = f"which leaves one of the context's {model.context} for the answer"
-    problem = f"expected a prompt of at most {model.context - 1} tokens, {room}; got {got}"
-    return RequestError(problem, "shorten the prompt", param=param, reason=CONTEXT_EXCEEDED)
+        raise prompt_too_long(model.context, f"at least {-(-size // longest)} tokens", param)

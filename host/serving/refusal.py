@@ -19,6 +19,7 @@ from ..errors import RequestError, TemplateError
 
 INVALID: Final = "invalid_request_error"
 INVALID_VALUE: Final = "invalid_value"
+CONTEXT_EXCEEDED: Final = "context_length_exceeded"
 SERVER: Final = "server_error"
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: INVALID, 429: "rate_limit_error"}
@@ -55,6 +56,19 @@ def refusal(error: SealhostError) -> tuple[int, dict[str, Any]]:
         return 503, error_object(message, kind=SERVER, code=f"plugin_{error.kind}")
     reason = "plugin_error" if error.code == Code.PLUGIN else "internal_error"
     return 500, error_object(message, kind=SERVER, code=reason)
+
+
+def prompt_too_long(context: int, got: str, param: str) -> RequestError:
+    """The refusal of a prompt that leaves no room for an answer.
+
+    Args:
+        context: Tokens of prompt and answer together.
+        got: How long it is, e.g. "9000 tokens".
+        param: Where it stands.
+    """
+    room = f"which leaves one of the context's {context} for the answer"
+    problem = f"expected a prompt of at most {context - 1} tokens, {room}; got {got}"
+    return RequestError(problem, "shorten the prompt", param=param, reason=CONTEXT_EXCEEDED)
 
 
 def unexpected() -> tuple[int, dict[str, Any]]:

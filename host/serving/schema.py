@@ -3,8 +3,9 @@
 Rules
 * A field that would change the answer and is not served is refused, never ignored (clause 5.2 of host/README.md).
 * A field that cannot change the answer (`user`, `metadata`, …) is taken and dropped.
-* A field that nobody knows is refused: a misspelt `temprature` must not pass.
-* null means absent, as in OpenAI's API.
+* A field that nobody knows is refused: a misspelt `temprature` must not pass. Where another server's name for what is
+  served here is used, the refusal says ours.
+* null means absent, as in OpenAI's API, whatever it is the value of.
 
 Source: OpenAI's API reference for /v1/chat/completions and /v1/completions; extensions are named in the README.
 
@@ -25,36 +26,65 @@ UNKNOWN_PARAMETER = "unknown_parameter"
 UNSUPPORTED_PARAMETER = "unsupported_parameter"
 
 _HARMLESS = frozenset(
-    ("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
+    (
+        *("user", "metadata", "store", "service_tier", "safety_identifier"),
+        *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
+        *("cache_prompt", "request_id", "priority"),
+    )
 )
-"""Known to OpenAI's API, without influence on the tokens of an answer."""
+"""Known to OpenAI's API, llama.cpp or vLLM, without influence on the tokens of an answer."""
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "tools": (None, []),
-    "tool_choice": (None, "none", "auto"),
-    "parallel_tool_calls": (None, True, False),
-    "functions": (None, []),
-    "function_call": (None, "none", "auto"),
-    "response_format": (None, {"type": "text"}),
-    "modalities": (None, ["text"]),
-    "audio": (None,),
-    "prediction": (None,),
-    "reasoning_effort": (None, "none"),
-    "verbosity": (None,),
-    "web_search_options": (None,),
-    "moderation": (None,),
-    "suffix": (None, ""),
-    "best_of": (None, 1),
+    "tools": ([],),
+    "tool_choice": ("none", "auto"),
+    "parallel_tool_calls": (True, False),
+    "functions": ([],),
+    "function_call": ("none", "auto"),
+    "response_format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "audio": (),
+    "prediction": (),
+    "reasoning_effort": ("none",),
+    "verbosity": ("medium",),
+    "web_search_options": (),
+    "moderation": (),
+    "suffix": ("",),
+    "best_of": (1,),
+    "use_beam_search": (False,),
+    "min_tokens": (0,),
+    "add_generation_prompt": (True,),
+    "continue_final_message": (False,),
+    "skip_special_tokens": (True,),
+    "include_stop_str_in_output": (False,),
 }
 """Known and not served: the values with which they ask for nothing."""
 
+_CALLED_HERE = {
+    "repeat_penalty": "repetition_penalty",
+    "n_predict": "max_tokens",
+    "num_predict": "max_tokens",
+    "think": "chat_template_kwargs",
+    "enable_thinking": "chat_template_kwargs",
+    "format": "response_format",
+    "json_schema": "response_format, or the sampler json with a sampler_config",
+    "guided_json": "response_format, or the sampler json with a sampler_config",
+    "structured_outputs": "response_format, or the sampler json with a sampler_config",
+    "guided_grammar": "the sampler json with a sampler_config",
+    "grammar": "the sampler json with a sampler_config",
+    "guided_regex": "the sampler regex with a sampler_config",
+}
+"""llama.cpp's, Ollama's and vLLM's names for what is served under others."""
+
+_JSON_WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "true or false"}
+_PYTHON_WORD = re.compile(rf"\b({'|'.join(_JSON_WORDS)})\b")
+
 _NEUTRAL_IN_MESSAGE: dict[str, tuple[Any, ...]] = {
-    "tool_calls": (None, []),
-    "tool_call_id": (None,),
-    "function_call": (None,),
-    "audio": (None,),
-    "refusal": (None, ""),
-    "annotations": (None, []),
+    "tool_calls": ([],),
+    "tool_call_id": (),
+    "function_call": (),
+    "audio": (),
+    "refusal": ("",),
+    "annotations": ([],),
 }
 
 _PATH = re.compile(r" - at `\$\.?(?P<path>.*)`$")
@@ -100,6 +130,7 @@ class ChatRequest(Generate, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: int | None = None
     response_format: dict[str, Any] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
 
 
 class CompletionRequest(Generate, kw_only=True):
@@ -161,10 +192,13 @@ def read(kind: type[Body], body: dict[str, Any], *, path: str = "") -> Body:
 
 
 def _refuse_unless_neutral(name: str, value: Any, neutral: dict[str, tuple[Any, ...]], path: str) -> None:
+    if value is None:
+        return
     if name not in neutral:
         problem = "expected a parameter that this server knows"
+        remedy = f"use {_CALLED_HERE[name]}" if name in _CALLED_HERE else "check its spelling or leave it out"
         param = path + name[:100]  # it may be as long as the body
-        raise RequestError(problem, "check its spelling or leave it out", param=param, reason=UNKNOWN_PARAMETER)
+        raise RequestError(problem, remedy, param=param, reason=UNKNOWN_PARAMETER)
     if not any(value is allowed or (type(value) is type(allowed) and value == allowed) for allowed in neutral[name]):
         problem = "expected it to be absent, this server does not offer it"
         raise RequestError(problem, f"leave {name} out", param=path + name, reason=UNSUPPORTED_PARAMETER)
@@ -183,4 +217,7 @@ def wrong_type(text: str, path: str = "") -> RequestError:
     if missing := _MISSING.search(text):
         param = f"{param}.{missing['name']}" if param else missing["name"]
     problem = text[:1].lower() + text[1:].replace("`", "")
-    return RequestError(problem, "see the API reference", param=path + param if param else path.rstrip(".") or None)
+    problem = _PYTHON_WORD.sub(lambda word: _JSON_WORDS[word[0]], problem)
+    return RequestError(
+        problem, "correct its type, or leave it out", param=path + param if param else path.rstrip(".") or None
+    )

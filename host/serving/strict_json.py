@@ -3,6 +3,7 @@
 Rules
 * Nesting deeper than MAX_DEPTH is refused before parsing, so the limit is ours and the same on every Python; so are
   more than MAX_PARTS arrays, objects and members, which take the parser, on the event loop, seconds and a gigabyte.
+* A byte order mark, which some editors and shells put in front, is passed over, as RFC 8259 allows.
 * What JSON does not have is refused: NaN, Infinity, lone surrogates, invalid UTF-8, trailing characters.
 
 Example:
@@ -11,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Any, Final, NamedTuple
 
@@ -53,6 +55,9 @@ def parse_object(body: bytes) -> dict[str, Any]:
     Raises:
         RequestError: 400, the body is no JSON, has too many parts or too deep ones, or is not an object.
     """
+    body = body.removeprefix(codecs.BOM_UTF8)
+    if not body:
+        raise RequestError("expected a JSON object, got an empty body", _REMEDY)
     shape = _shape(body)
     if shape.depth > MAX_DEPTH:
         raise RequestError(f"expected JSON nested at most {MAX_DEPTH} levels deep, got more", "flatten the body")
@@ -64,7 +69,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unparsable(body, str(error)) from None
     if not isinstance(value, dict):
-        raise RequestError(f"expected a JSON object, got {type(value).__name__}", _REMEDY)
+        raise RequestError("expected a JSON object, got another JSON value", _REMEDY)
     return value
 
 

@@ -18,9 +18,10 @@ from __future__ import annotations
 import re
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import RequestError, TemplateError
+from .template_variables import NO_VARIABLES, unusable, with_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,33 +70,43 @@ class ChatTemplate:
         # absent is None, not undefined: templates ask `tools is not none`
         self._context = {"bos_token": bos, "eos_token": eos, "tools": None, "documents": None}
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> Rendering:
+    def render(self, messages: Sequence[Mapping[str, str]], variables: Mapping[str, Any] = NO_VARIABLES) -> Rendering:
         """Renders a conversation with the opening of the assistant's answer.
 
         Args:
             messages: Each with "role" (trusted), and "content" and maybe "name" (a client's text).
+            variables: What else the client gives to the template, see `template_variables`.
 
         Raises:
-            RequestError: 400, the template itself refuses the messages.
+            RequestError: 400, the template itself refuses the messages, or fails with the variables.
             TemplateError: it fails, or uses up its fuel.
         """
-        plain = self._render(messages)
+        try:
+            plain = self._render(messages, variables)
+        except TemplateError as error:
+            if variables:
+                raise unusable(error.problem) from None
+            raise
         for inside_blanks in (False, True):
             marks = _Marks(inside_blanks=inside_blanks)
-            pieces = self._marked(messages, marks)
+            pieces = self._marked(messages, variables, marks)
             if pieces is not None and "".join(piece.text for piece in pieces) == plain:
                 return Rendering(plain, pieces)
         return Rendering(plain, None)
 
-    def _marked(self, messages: Sequence[Mapping[str, str]], marks: _Marks) -> tuple[Piece, ...] | None:
+    def _marked(
+        self, messages: Sequence[Mapping[str, str]], variables: Mapping[str, Any], marks: _Marks
+    ) -> tuple[Piece, ...] | None:
         wrapped = [{k: v if k == "role" else marks.wrap(v) for k, v in message.items()} for message in messages]
         try:
-            return marks.split(self._render(wrapped))
+            return marks.split(self._render(wrapped, {k: with_texts(v, marks.wrap) for k, v in variables.items()}))
         except (RequestError, TemplateError):
             return None  # it did render without the marks, so it looks into the messages
 
-    def _render(self, messages: Sequence[Mapping[str, str]]) -> str:
-        return self._renderer.render({"messages": messages, "add_generation_prompt": True, **self._context})
+    def _render(self, messages: Sequence[Mapping[str, str]], variables: Mapping[str, Any]) -> str:
+        return self._renderer.render(
+            {**variables, "messages": messages, "add_generation_prompt": True, **self._context}
+        )
 
 
 class _Marks:

@@ -11,6 +11,7 @@ import pytest
 
 CHAT = "/v1/chat/completions"
 COMPLETE = "/v1/completions"
+JSON = {"content-type": "application/json"}
 MESSAGES = [{"role": "user", "content": "hi"}]
 
 
@@ -76,7 +77,7 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], str, str | None]] = [
     ({"logit_bias": [1]}, "logit_bias", None),
     ({"stop": ""}, "stop", None),
     ({"stop": [""]}, "stop", None),
-    ({"stop": ["a"] * 5}, "stop", None),
+    ({"stop": ["a"] * 17}, "stop", None),
     ({"stop": "x" * 10_000}, "stop", None),
     ({"stop": [1]}, "stop[0]", None),
     ({"stop_token_ids": [99999]}, "stop_token_ids", None),
@@ -96,6 +97,8 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], str, str | None]] = [
     ({"best_of": 3}, "best_of", "unsupported_parameter"),
     ({"suffix": "end"}, "suffix", "unsupported_parameter"),
     ({"temprature": 1}, "temprature", "unknown_parameter"),
+    ({"min_tokens": 3}, "min_tokens", "unsupported_parameter"),
+    ({"verbosity": "high"}, "verbosity", "unsupported_parameter"),
 ]
 
 
@@ -177,7 +180,8 @@ BODIES = {
     "lone low surrogate": b'{"prompt": "\\udc00a"}',
     "surrogate bytes": b'{"prompt": "\xed\xa0\x80"}',
     "bad UTF-8": b'{"prompt": "\xff"}',
-    "byte order mark": b'\xef\xbb\xbf{"prompt": "a"}',
+    "two byte order marks": b'\xef\xbb\xbf\xef\xbb\xbf{"prompt": "a"}',
+    "byte order mark alone": b"\xef\xbb\xbf",
     "UTF-16": '{"prompt": "a"}'.encode("utf-16"),
     "trailing": b'{"prompt": "a"} x',
     "NUL": b'{"prompt": "\x00"}',
@@ -250,6 +254,7 @@ def test_a_body_of_quotes_and_backslashes_is_refused_in_linear_time(live: Any) -
         ("POST", CHAT, {"content-type": "text/plain"}, b"{}", 415, "unsupported_media_type"),
         ("POST", COMPLETE, {"content-type": "application/x-www-form-urlencoded"}, b"{}", 415, "unsupported_media_type"),
         ("POST", "/tokenize", {}, b"{}", 415, "unsupported_media_type"),
+        ("POST", CHAT, {"content-encoding": "gzip", **JSON}, b"\x1f\x8b", 415, "unsupported_media_type"),
         ("POST", CHAT, {"content-type": "application/json"}, b" " * (8 << 20) + b"{}", 413, "request_too_large"),
     ],
 )

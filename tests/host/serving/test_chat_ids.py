@@ -63,7 +63,7 @@ def model(request: Any, tmp_path_factory: Any) -> Iterator[Any]:
     with Sandbox(cache_directory=tmp_path_factory.mktemp("cache")) as sandbox:
         yield SimpleNamespace(
             tokenizer=sandbox.load_tokenizer(guest, words), token_bytes=words.token_bytes, bos=words.bos, eos=words.eos,
-            add_space_prefix=words.add_space_prefix, control=ControlTexts(silent), control_texts=silent,
+            add_space_prefix=words.add_space_prefix, control=ControlTexts(silent), control_texts=silent, context=1 << 20,
         )  # fmt: skip
 
 
