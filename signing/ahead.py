@@ -2,8 +2,9 @@
 
 Hashing takes the cores, reading the manifest and checking signatures takes one of them for a moment, and a process that
 has only begun imports what it needs for both: so the hashing need not wait. What is hashed is a guess, and a wrong one
-costs time alone: nothing but digests comes out, and the verifier takes those only if they are of the very file that it
-opened itself.
+costs time alone: nothing comes out but digests, and with `keep` the memory whose digests they are, and the verifier
+takes those only if they are of the very file that it opened itself. It compares them with the signed ones as it does
+with its own.
 
 Example:
     with HashedAhead(root) as ahead:
@@ -17,7 +18,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Self
 
-from .chunks import ChunkHashing
+from .chunks import ChunkHashing, hash_early
 from .errors import SealError
 from .limits import MAX_WEIGHTS_BYTES
 from .paths import WEIGHTS
@@ -32,17 +33,19 @@ class HashedAhead:
 
     Args:
         root: The bundle's directory. One that cannot be opened, or whose weights cannot or are too large, is left for
-            `audit` to refuse.
+            `audit` or `verify` to refuse.
+        keep: For weights that will be used: for `verify` with "ahead", which goes on where this came to.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, keep: bool = False) -> None:
         self._hashing: ChunkHashing | None = None
         self._descriptor = -1
         with contextlib.suppress(SealError), Source(root) as source:
             self._descriptor = source.open(WEIGHTS)
             self._size = os.fstat(self._descriptor).st_size
-            if self._size <= MAX_WEIGHTS_BYTES:  # a sparse file costs its author nothing, and us a table
-                self._hashing = ChunkHashing(self._descriptor, WEIGHTS, self._size)
+            if 0 < self._size <= MAX_WEIGHTS_BYTES:  # a sparse file costs its author nothing, and us a table
+                begin = hash_early if keep else ChunkHashing
+                self._hashing = begin(self._descriptor, WEIGHTS, self._size)
 
     def __enter__(self) -> Self:
         return self
@@ -56,6 +59,14 @@ class HashedAhead:
             return None
         same = os.path.sameopenfile(descriptor, self._descriptor)
         return self._hashing if same else None
+
+    def taken(self, descriptor: int, size: int) -> ChunkHashing | None:
+        """The same, if its bytes are kept: once, since it and its descriptor are the caller's from then on."""
+        hashing = self.hashing_of(descriptor, size)
+        if hashing is None or hashing.memory is None:
+            return None
+        self._hashing, self._descriptor = None, -1
+        return hashing
 
     def close(self) -> None:
         """Stops the hashing. Idempotent."""

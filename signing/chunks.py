@@ -2,7 +2,7 @@
 
 The table of digests is what both sides need: the packer writes it, the verifier compares it with the signed one.
 Hashing may begin before anybody knows what the table should be (see ahead): a digest of unknown bytes harms nobody.
-Memory is one chunk for each worker; weights that will be used have their own (see weights).
+Memory is one chunk for each worker, or what the bytes will be used from (see weights).
 
 Bytes moved: each byte is copied once from the page cache and read once by SHA-256; both release the GIL, so
 workers are plain threads. A chunk is read by one call and hashed by one: smaller pieces would stay in a nearer cache,
@@ -12,13 +12,17 @@ somebody else computes in Python.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import mmap
 import os
+import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
+from .errors import Code, SealError
 from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .source import size_changed
 
@@ -27,8 +31,15 @@ if TYPE_CHECKING:
 
 _POPULATED: Final = getattr(mmap, "MAP_POPULATE", 0)
 
+_NO_RESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000) if sys.platform == "linux" else 0
+"""The map of weights that are consumed piece by piece may be larger than the memory there is."""
+
 _MAX_WORKERS: Final = 32
 """Threads at most: beyond it memory bandwidth is used up."""
+
+_EARLY_BYTES: Final = 1 << 30
+"""Bytes that are read before anybody asks for the first: what one core hashes while a verb imports its compiler and
+sandbox."""
 
 
 class Meter:
@@ -62,12 +73,24 @@ class ChunkHashing:
         descriptor: An open regular file, borrowed; its position is neither used nor moved.
         path: For messages.
         size: Bytes that the file must have.
+        memory: Where the file's bytes are put and stay; None: they are not kept.
+        most: Chunks to hash at most, from the first on; None: all. For one that is stopped, not asked for its table.
+
+    Attributes:
+        descriptor: The same.
+        memory: The same.
+        seconds: Processor time of reading and hashing, of those who have ended.
     """
 
-    def __init__(self, descriptor: int, path: str, size: int) -> None:
-        self._descriptor, self._path, self._size = descriptor, path, size
-        self._count = -(-size // CHUNK_BYTES)
+    def __init__(
+        self, descriptor: int, path: str, size: int, *, memory: mmap.mmap | None = None, most: int | None = None
+    ) -> None:
+        self.descriptor, self.memory = descriptor, memory
+        self._path, self._size = path, size
+        self._count = min(-(-size // CHUNK_BYTES), most if most is not None else sys.maxsize)
         self._digests = bytearray(self._count * DIGEST_BYTES)
+        self._done = bytearray(self._count)
+        self.seconds = 0.0
         self._indices = itertools.count()
         self._failures: list[BaseException] = []
         self._stopped = False
@@ -101,32 +124,49 @@ class ChunkHashing:
         self._join()
         if self._failures:
             raise self._failures[0]
-        if os.fstat(self._descriptor).st_size != self._size:
+        if os.fstat(self.descriptor).st_size != self._size:
             raise size_changed(self._path, self._size)
         return bytes(self._digests)
 
-    def stop(self) -> None:
-        """Waits for the helpers, who leave the rest; the descriptor is the caller's again. Idempotent."""
+    def stop(self) -> dict[int, bytes]:
+        """Waits for the helpers, who leave the rest; descriptor and memory are the caller's again. Idempotent.
+
+        Returns:
+            The digests of what was hashed, by the chunks' indices.
+        """
         self._stopped = True
         self._join()
+        done = (index for index in range(self._count) if self._done[index])
+        return {index: bytes(self._digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES]) for index in done}
 
     def _join(self) -> None:
         for helper in self._helpers:
             helper.join()
 
     def _work(self) -> None:
+        began = time.thread_time()
         try:
-            with _buffer(min(CHUNK_BYTES, self._size)) as memory, memoryview(memory) as chunks:
+            with self._place() as memory, memoryview(memory) as chunks:
                 while (index := next(self._indices)) < self._count and not self._failures and not self._stopped:
                     start = index * CHUNK_BYTES
                     length = min(CHUNK_BYTES, self._size - start)
-                    with chunks[:length] as chunk:
-                        read_chunk(self._descriptor, self._path, self._size, start, chunk)
+                    at = start if self.memory is not None else 0
+                    with chunks[at : at + length] as chunk:
+                        read_chunk(self.descriptor, self._path, self._size, start, chunk)
                         digest = hashlib.sha256(chunk).digest()
                     self._digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = digest
+                    self._done[index] = True
                     self._report(length)
         except BaseException as error:  # noqa: BLE001 — raised by `table`, also Ctrl-C, after everybody has stopped
             self._failures.append(error)
+        with self._lock:
+            self.seconds += time.thread_time() - began
+
+    def _place(self) -> contextlib.AbstractContextManager[mmap.mmap]:
+        """Memory that a worker reads into."""
+        if self.memory is not None:
+            return contextlib.nullcontext(self.memory)
+        return _buffer(min(CHUNK_BYTES, self._size))
 
     def _report(self, length: int) -> None:
         with self._lock:
@@ -140,6 +180,38 @@ class ChunkHashing:
 def _buffer(size: int) -> mmap.mmap:
     """Memory of at least `size` bytes, whose pages are there at once: faults would cost as much as half a chunk."""
     return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _POPULATED)
+
+
+def anonymous_memory(size: int, *, reserve: bool) -> mmap.mmap:
+    """Private memory of exactly `size` bytes for weights, in huge pages where the system has them.
+
+    Args:
+        size: At least 1.
+        reserve: Whether the system must have all of it now.
+
+    Raises:
+        SealError: E_IO if there is no room.
+    """
+    try:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0 if reserve else _NO_RESERVE)
+        memory = mmap.mmap(-1, size, flags=flags)
+    except OSError as error:
+        problem = f"expected {size} bytes of free memory for the weights, got none"
+        raise SealError(Code.IO, "weights", problem, "free memory or take a smaller model") from error
+    with contextlib.suppress(OSError):  # not configured in this kernel: only slower
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def hash_early(descriptor: int, path: str, size: int) -> ChunkHashing:
+    """Begins to read and hash weights into memory of their own, on all cores but one, before anybody asks for them.
+
+    Raises:
+        SealError: E_IO if there is no room for them.
+    """
+    return ChunkHashing(
+        descriptor, path, size, memory=anonymous_memory(size, reserve=False), most=_EARLY_BYTES // CHUNK_BYTES
+    )
 
 
 def chunk_table(descriptor: int, path: str, size: int, meter: Meter) -> bytes:

@@ -54,7 +54,7 @@ def check_content(
         reading: When the weights are read (clause 7.4); None: now, and they are not kept.
         full: Also check the weights' flat digest, which takes one core as long as two for the chunks.
         progress: Called with bytes done and bytes in all, from one thread at a time.
-        ahead: Weights whose hashing has begun; for a check that does not keep them.
+        ahead: Weights whose hashing has begun, and who keeps them if they are to be kept; for None or "ahead".
 
     Raises:
         SealError: E_FILETYPE, E_UNLISTED, E_MISSING, E_SIZE, E_DIGEST, E_IO.
@@ -81,18 +81,30 @@ def check_content(
             change = _audit_weights(source, manifest.weights, table, meter, full=full, ahead=ahead)
             changes += [change] if change else []
         elif not changes:
-            weights = _take_weights(source, manifest.weights, table, reading, meter, full=full)
+            weights = _take_weights(source, manifest.weights, table, reading, meter, full=full, ahead=ahead)
     if changes:
         raise changed(changes)
     return Content(small, weights, read if reading in ("ahead", "lazy") else meter.done)
 
 
 def _take_weights(
-    source: Source, entry: FileEntry, table: bytes, reading: Reading, meter: Meter, *, full: bool
+    source: Source,
+    entry: FileEntry,
+    table: bytes,
+    reading: Reading,
+    meter: Meter,
+    *,
+    full: bool,
+    ahead: HashedAhead | None,
 ) -> VerifiedWeights:
     """Weights to use, the whole of them checked if so they are read."""
     signed = SignedWeights(entry.path, entry.size, table, entry.sha256 if full else None)
-    weights = VerifiedWeights(source.open(entry.path), signed, reading, meter)
+    descriptor = source.open(entry.path)
+    early = ahead.taken(descriptor, entry.size) if ahead is not None else None
+    if early is not None:  # another descriptor of the same file
+        os.close(descriptor)
+        descriptor = early.descriptor
+    weights = VerifiedWeights(descriptor, signed, reading, meter, early=early)
     if reading == "whole":
         try:
             weights.view(0, weights.size)

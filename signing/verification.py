@@ -73,6 +73,7 @@ def verify(
     reading: Reading = "whole",
     full: bool = False,
     progress: Progress | None = None,
+    ahead: HashedAhead | None = None,
 ) -> VerifiedBundle:
     """Verifies a bundle.
 
@@ -84,17 +85,21 @@ def verify(
         full: Also check the weights' flat digest against the chunk table's verdict; not with "lazy".
         progress: Called with bytes done and bytes in all, from worker threads, one at a time; after the return, too,
             while weights are read.
+        ahead: The same bundle's weights, when they were begun to be kept; only with "ahead".
 
     Raises:
         SealError: Any code of README chapter 8.
-        ValueError: `full` and "lazy" together: a flat digest needs every byte.
+        ValueError: `full` and "lazy" together: a flat digest needs every byte. Weights that were begun, and are to be
+            read in another way.
     """
+    if ahead is not None and reading != "ahead":
+        raise ValueError(f'expected no weights that were begun, or reading "ahead", got {reading!r}')
     if full and reading == "lazy":
         raise ValueError("expected weights that are read as a whole for their flat digest, got lazy ones")
     begin = time.perf_counter()
     with Source(root) as source:
         signed = _authenticate(source, trust)
-        content = check_content(source, signed.manifest, reading=reading, full=full, progress=progress)
+        content = check_content(source, signed.manifest, reading=reading, full=full, progress=progress, ahead=ahead)
     with contextlib.ExitStack() as on_refusal:
         if content.weights is not None:
             on_refusal.callback(content.weights.close)

@@ -3,7 +3,8 @@
 Rules (README chapters 6 and 7)
 * A chunk is read once into private anonymous memory, hashed there, and compared with the signed table; `view` is the
   only way to its bytes and waits for that. A map of the file would show later writes and raise SIGBUS when it is cut.
-* Worker threads read; both reading and hashing release the GIL, so they run beside whoever consumes the bytes.
+* Worker threads read; both reading and hashing release the GIL, so they run beside whoever consumes the bytes. Until
+  the first byte is asked for somebody still imports and parses, on one core: only the others read then.
 * The first refusal is every later call's answer: nothing more comes out.
 
 Example:
@@ -19,13 +20,12 @@ import contextlib
 import hashlib
 import mmap
 import os
-import sys
 import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from .chunks import read_chunk, worker_count
+from .chunks import anonymous_memory, hash_early, read_chunk, worker_count
 from .comparison import changed, chunk_change, file_change
 from .errors import Code, SealError
 from .limits import CHUNK_BYTES, DIGEST_BYTES
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from .chunks import Meter
+    from .chunks import ChunkHashing, Meter
 
     Sha256 = Callable[[Sequence[memoryview]], Sequence[bytes]]
     """Digests of several buffers, in their order."""
@@ -45,19 +45,17 @@ Reading = Literal["whole", "ahead", "lazy"]
 each chunk when it is first touched."""
 
 _AHEAD_BYTES: Final = 128 << 20
-"""Bytes that are read before anyone asks for them: hashed while a verb still imports its compiler and sandbox. More
-would be read into ever new pages, where now those that were released come back."""
+"""Bytes that are read ahead of the furthest that was asked for. More would be read into ever new pages, where now those
+that were released come back."""
 _AHEAD_CHUNKS_PER_WORKER: Final = 4
 """The least that keeps each of many workers busy while a tensor is repacked."""
+
 
 _CHUNKS_AT_ONCE: Final = 2
 """Chunks that a worker reads and hashes together, since hashing two can take hardly longer than one (`hash_with`)."""
 
 _SAMPLE_BYTES: Final = 4096, 1000
 """Lengths that a faster SHA-256 is tried with: whole blocks, and not."""
-
-_NO_RESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000) if sys.platform == "linux" else 0
-"""The map of weights that are consumed piece by piece may be larger than the memory there is."""
 
 _UNREAD, _KEPT, _DROPPED = range(3)
 """What became of a chunk: not checked yet; right, and in memory; right, and not kept."""
@@ -87,6 +85,7 @@ class VerifiedWeights:
         signed: What it must hold.
         reading: "ahead" and "whole" begin to read at once, "lazy" when asked.
         meter: Is told of each chunk, from worker threads.
+        early: Reading and hashing of the same descriptor's file into memory, which was begun before; for "ahead".
 
     Raises:
         SealError: E_IO if there is no room for them.
@@ -96,18 +95,31 @@ class VerifiedWeights:
         seconds: Processor time of reading and hashing so far; it passes beside whoever consumes the bytes.
     """
 
-    def __init__(self, descriptor: int, signed: SignedWeights, reading: Reading, meter: Meter) -> None:
-        self._close_file = weakref.finalize(self, os.close, descriptor)
+    def __init__(
+        self,
+        descriptor: int,
+        signed: SignedWeights,
+        reading: Reading,
+        meter: Meter,
+        *,
+        early: ChunkHashing | None = None,
+    ) -> None:
+        try:
+            if reading == "ahead":
+                early = early or hash_early(descriptor, signed.path, signed.size)
+            memory = early.memory if early is not None else None
+            self._memory = memory or anonymous_memory(signed.size, reserve=reading == "whole")
+        except SealError:
+            os.close(descriptor)
+            raise
+        self._early = early
+        self._close_file = weakref.finalize(self, _end, descriptor, early)
         self._descriptor = descriptor
         self._signed = signed
         self._meter = meter
         self.size = signed.size
         self.seconds = 0.0
-        try:
-            self._memory = _anonymous_memory(signed.size, reserve=reading == "whole")
-        except SealError:
-            self._close_file()
-            raise
+        self._hashed: dict[int, bytes] = {}
         self._bytes = memoryview(self._memory)
         count = -(-signed.size // CHUNK_BYTES)
         workers = worker_count(count)
@@ -123,7 +135,8 @@ class VerifiedWeights:
         self._absorbed = 0
         self._lock = threading.Condition()
         self._pool = _pool(workers)
-        self._ask(range(0))
+        if reading == "whole":
+            self._ask(range(0))
 
     def view(self, start: int, stop: int) -> memoryview:
         """The bytes from `start` to `stop`, once every chunk that covers them was found right.
@@ -219,6 +232,7 @@ class VerifiedWeights:
                 raise self._refusal
             if self._closed or (self._lazy and self._finished):
                 return []
+            self._end_early()
             # in whole groups: whoever asks for one chunk after the other would get each on its own
             end = min(-(-(chunks.stop + self._ahead) // _CHUNKS_AT_ONCE) * _CHUNKS_AT_ONCE, len(self._states))
             wanted = chunks if self._lazy else range(self._begun, end)
@@ -228,6 +242,12 @@ class VerifiedWeights:
                 self._pending |= dict.fromkeys(together, self._pool.submit(self._check, together))
             self._begun = max(self._begun, end)
             return [self._pending[index] for index in chunks if index in self._pending]
+
+    def _end_early(self) -> None:
+        """Takes over what was read before anybody asked; under the lock: no worker may share memory with a helper."""
+        if self._early is not None:
+            self._hashed, self.seconds = self._early.stop(), self._early.seconds
+            self._early = None
 
     def _check(self, indices: Sequence[int]) -> None:
         """Decides on a few chunks, on a worker; what goes wrong is every later call's answer."""
@@ -250,12 +270,16 @@ class VerifiedWeights:
         if self._refusal is not None:
             raise self._refusal
         with contextlib.ExitStack() as views:
-            chunks = []
+            chunks = {}
             for index in indices:
                 start, stop = index * CHUNK_BYTES, min((index + 1) * CHUNK_BYTES, self.size)
-                chunks.append(views.enter_context(self._bytes[start:stop]))
-                read_chunk(self._descriptor, self._signed.path, self.size, start, chunks[-1])
-            for index, chunk, found in zip(indices, chunks, self._sha256(chunks), strict=True):
+                chunks[index] = views.enter_context(self._bytes[start:stop])
+                if index not in self._hashed:
+                    read_chunk(self._descriptor, self._signed.path, self.size, start, chunks[index])
+            fresh = [index for index in indices if index not in self._hashed]
+            digests = dict(zip(fresh, self._sha256([chunks[index] for index in fresh]), strict=True))
+            for index, chunk in chunks.items():
+                found = digests.get(index) or self._hashed[index]
                 expected = self._signed.table[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES]
                 if found != expected:
                     raise changed([chunk_change(self._signed.path, index, expected, found)])
@@ -305,19 +329,12 @@ def ahead_chunks(workers: int) -> int:
     return max(_AHEAD_BYTES // CHUNK_BYTES, workers * _AHEAD_CHUNKS_PER_WORKER)
 
 
+def _end(descriptor: int, early: ChunkHashing | None) -> None:
+    if early is not None:
+        early.stop()
+    os.close(descriptor)
+
+
 def read_error(path: str, error: OSError) -> SealError:
     """The refusal of a file that cannot be read."""
     return SealError(Code.IO, path, f"cannot read: {error.strerror}", "check the disk")
-
-
-def _anonymous_memory(size: int, *, reserve: bool) -> mmap.mmap:
-    """Private memory of exactly `size` bytes, in huge pages where the system has them."""
-    try:
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0 if reserve else _NO_RESERVE)
-        memory = mmap.mmap(-1, size, flags=flags)
-    except OSError as error:
-        problem = f"expected {size} bytes of free memory for the weights, got none"
-        raise SealError(Code.IO, "weights", problem, "free memory or take a smaller model") from error
-    with contextlib.suppress(OSError):  # not configured in this kernel: only slower
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory

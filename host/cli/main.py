@@ -3,6 +3,7 @@
 Rules (clauses 6.1, 6.2 and 6.5 of host/README.md)
 * Verbs are imported when they are called, so that help and light verbs start fast; a plain `verify` does without the
   framework itself.
+* What a verb will load is read and hashed from the start, while all that it needs is imported.
 * No traceback ever reaches a person unless SEALHOST_DEBUG=1 asks for it.
 
 Example:
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...signing.errors import Code, ExitCode, SealhostError, escape_for_terminal
 from ..errors import UsageError
+from .begun import begun_weights
 from .verifying import plain_request, verify_bundle
 
 if TYPE_CHECKING:
@@ -95,7 +97,8 @@ def run(arguments: Sequence[str]) -> int:
         if (request := plain_request(arguments)) is not None:
             verify_bundle(request)
         else:
-            _call(arguments)
+            with begun_weights(arguments):
+                _call(arguments)
         sys.stdout.flush()
     except SealhostError as error:
         return _refuse(str(error), error.exit_code)

@@ -9,6 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ...signing import verify
+from .begun import take_begun
 from .options import state_in, trust_in
 from .progress import progress_bar
 from .terminal import note
@@ -38,7 +39,10 @@ def opened_bundle(
         SealhostError: it was refused on the way.
     """
     config, trust, marks = engine.config(), trust_in(keys), state_in(state)
-    with opened_weights(verify(root, trust, reading=engine.reading)) as bundle:
+    with take_begun() as ahead:
+        reading = engine.reading
+        verified = verify(root, trust, reading=reading, ahead=ahead if reading == "ahead" else None)
+    with opened_weights(verified) as bundle:
         marks.check([bundle], trust)
         from ..app import Host  # noqa: PLC0415 — brings numba and wasmtime (clause 6.5), so only for what was accepted
 

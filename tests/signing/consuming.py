@@ -36,5 +36,8 @@ def load(
 
 def settle(weights: VerifiedWeights) -> None:
     """Waits for what is read ahead, so that what happens next happens to chunks that nobody has begun."""
+    if weights._early is not None:
+        for helper in weights._early._helpers:
+            helper.join()
     for future in list(weights._pending.values()):
         future.exception()

@@ -71,6 +71,7 @@ class Striker:
         self.strike: Callable[[], None] = lambda: None
         # one thread, so that the n-th call is the same one each time
         monkeypatch.setattr("sealhost.signing.weights.worker_count", lambda _: 1)
+        monkeypatch.setattr("sealhost.signing.chunks.worker_count", lambda _: 1)  # nothing before it is asked for
         self._preadv = os.preadv
         for name in ("open", "read", "fstat", "scandir", "stat"):
             monkeypatch.setattr(f"sealhost.signing.source.os.{name}", self._counted(getattr(os, name)))
