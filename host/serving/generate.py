@@ -172,7 +172,7 @@ def _job(request: Generate, model: ServedModel, requests: list[GenerationRequest
 
 async def _generate(service: Service, exchange: Exchange, job: _Job) -> None:
     meter = service.telemetry.model(job.model.name)
-    generation = Generation(job.model.engine, job.requests, Stopwatch(meter, exchange.began))
+    generation = Generation(job.model.engine, job.requests, service.unread, Stopwatch(meter, exchange.began))
     with service.running(generation):
         meter.prompt_tokens += sum(len(one.prompt_ids) for one in job.requests if one.choice == 0)
         if job.stream:

@@ -3,7 +3,7 @@
 Rules (clause 5.8 of host/README.md)
 * The head of a request is at most MAX_HEAD_BYTES and arrives within HEAD_SECONDS; beyond either the connection ends.
 * A client that does not read what it is sent loses its connection: an answer that nobody takes would hold its memory,
-  and its model, for ever.
+  and its model, for ever. So do some when all answers together pile up, see `unread`.
 * Whenever a client owes bytes, a clock runs: for a head, for what is left of a body that was answered before it had
   come, for the next request. What else it sends, such as empty lines, stops none.
 * Connections beyond a number give way, see `connections`.
@@ -12,7 +12,7 @@ Rules (clause 5.8 of host/README.md)
 * What is no HTTP gets 400 in the one shape that all errors have, and no line in the log.
 
 Example:
-    uvicorn.Config(app, http=partial(BoundedHttp, crowd=Crowd(1000)))
+    uvicorn.Config(app, http=partial(BoundedHttp, crowd=Crowd(1000), unread=UnreadBytes()))
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from .connections import Crowd
+    from .unread import UnreadBytes
 
 MAX_HEAD_BYTES = 64 << 10
 """Bytes of a request line and its headers, together with what is read of the body at the same time."""
@@ -59,12 +60,14 @@ class BoundedHttp(HttpToolsProtocol):
 
     Args:
         crowd: The server's others.
+        unread: Those of them whose clients read too slowly.
         args, kwargs: uvicorn's.
     """
 
-    def __init__(self, *args: Any, crowd: Crowd, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, crowd: Crowd, unread: UnreadBytes, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._crowd = crowd
+        self._unread = unread
         self._head_bytes = 0
         self._in_head = True
         self._running: RequestResponseCycle | None = None
@@ -93,11 +96,21 @@ class BoundedHttp(HttpToolsProtocol):
         """More piles up than the client reads."""
         super().pause_writing()
         self._watch_reader()
+        self._unread.piles_up(self)
 
     def resume_writing(self) -> None:
         """The client has caught up."""
         self._reader_goes_on()
         super().resume_writing()
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was handed over and the system has not taken."""
+        return self.transport.get_write_buffer_size()
+
+    def cut(self) -> None:
+        """Ends it at once: its client reads too slowly."""
+        self.transport.abort()
 
     def hang_up(self) -> bool:
         """Gives way to another, as soon as the end of an answer is read; whether there was none."""
@@ -213,6 +226,7 @@ class BoundedHttp(HttpToolsProtocol):
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
+        self._unread.is_read(self)
 
     def _stop_clock(self) -> None:
         if self._deadline is not None:

@@ -27,6 +27,7 @@ from ..config import DEFAULT_CONNECTIONS
 from ..errors import HostError
 from .connections import Crowd
 from .protocol import BoundedHttp
+from .unread import UnreadBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,7 +116,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="auto",
-                http=partial(BoundedHttp, crowd=Crowd(connections)),  # type: ignore[arg-type]  # it is called like a class
+                http=partial(BoundedHttp, crowd=Crowd(connections), unread=UnreadBytes()),  # type: ignore[arg-type]  # it is called like a class
                 ws="none",
                 lifespan="off",
                 log_config=None,

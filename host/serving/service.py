@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from .bodies import Bodies
 from .refusal import http_refusal
 from .telemetry import Telemetry
+from .unread import UnreadEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ class Service:
         generations: What is being generated now.
         telemetry: What was counted so far.
         bodies: What its requests brought.
+        unread: What their clients have not read yet of streams.
     """
 
     registry: Registry
@@ -47,6 +49,7 @@ class Service:
     generations: set[Generation] = field(default_factory=set)
     telemetry: Telemetry = field(default_factory=Telemetry)
     bodies: Bodies = field(default_factory=Bodies)
+    unread: UnreadEvents = field(default_factory=UnreadEvents)
 
     @contextlib.contextmanager
     def running(self, generation: Generation) -> Iterator[None]:

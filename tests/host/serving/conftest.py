@@ -29,6 +29,7 @@ from sealhost.host.serving.served import Registry, ServedModel
 from sealhost.host.serving.server import Server, bind
 from sealhost.host.serving.service import Service
 from sealhost.host.serving.template import ChatTemplate
+from sealhost.host.serving.unread import UnreadEvents
 from sealhost.host.serving.workers import Workers
 from sealhost.sandbox import OperatorLimits, SamplerPlugin
 
@@ -220,7 +221,7 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
     engine = ScriptEngine(changes.pop("script", lambda _request: ids), visible)
     template = changes.pop("template", TEMPLATE)
     tokenizer = changes.pop("tokenizer", None) or ByteTokenizer()
-    bodies = changes.pop("bodies", None) or Bodies()
+    bodies, unread = changes.pop("bodies", None) or Bodies(), changes.pop("unread", None) or UnreadEvents()
     fields: dict[str, Any] = {
         "name": "tiny",
         "digest": "ab" * 32,
@@ -244,7 +245,9 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
     )
     registry = Registry()
     registry.publish([model])
-    return Plane(engine, tokenizer, model, Service(registry, Workers(threads=2, limit=4), bodies=bodies), registry)
+    return Plane(
+        engine, tokenizer, model, Service(registry, Workers(threads=2, limit=4), bodies=bodies, unread=unread), registry
+    )
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from sealhost.host.serving import protocol
 from sealhost.host.serving.connections import Crowd
+from sealhost.host.serving.unread import UnreadBytes
 
 
 def talk(port: int, data: bytes) -> bytes:
@@ -210,7 +211,9 @@ class Pipe:
 
 def test_a_client_that_reads_slowly_is_served_until_it_stops() -> None:
     pipe = Pipe()
-    connection = protocol.BoundedHttp(Config(lambda *_: None), ServerState(), {}, _loop=pipe, crowd=Crowd(1))
+    connection = protocol.BoundedHttp(
+        Config(lambda *_: None), ServerState(), {}, _loop=pipe, crowd=Crowd(1), unread=UnreadBytes()
+    )
     connection.transport, connection.flow = pipe, FlowControl(pipe)
     connection.pause_writing()
     for _ in range(3):
@@ -229,7 +232,9 @@ def test_a_client_that_reads_slowly_is_served_until_it_stops() -> None:
 def test_a_connection_that_gives_way_sends_the_end_of_its_answer_first_but_not_for_ever(left: int) -> None:
     pipe = Pipe()
     pipe.left = left
-    connection = protocol.BoundedHttp(Config(lambda *_: None), ServerState(), {}, _loop=pipe, crowd=Crowd(1))
+    connection = protocol.BoundedHttp(
+        Config(lambda *_: None), ServerState(), {}, _loop=pipe, crowd=Crowd(1), unread=UnreadBytes()
+    )
     connection.transport = pipe
     assert connection.hang_up() == (left == 0)
     assert (pipe.closed, pipe.aborted, len(pipe.timers)) == (True, False, 1 if left else 0)
@@ -265,7 +270,7 @@ def test_of_pipelined_requests_the_one_that_runs_learns_that_its_client_went() -
     async def lose_a_connection() -> None:
         state = ServerState()
         config = Config(app, proxy_headers=False, lifespan="off", log_config=None)
-        connection = protocol.BoundedHttp(config, state, {}, crowd=Crowd(1))
+        connection = protocol.BoundedHttp(config, state, {}, crowd=Crowd(1), unread=UnreadBytes())
         connection.connection_made(Line())
         connection.data_received(b"GET /first HTTP/1.1\r\nhost: x\r\n\r\nGET /second HTTP/1.1\r\nhost: x\r\n\r\n")
         await asyncio.sleep(0)
