@@ -1,7 +1,8 @@
 """What `pack` gathers from the command line: a checked GGUF file, plugins, a template, documents.
 
 Rules
-* A cut or unreadable GGUF file is refused here, before anything is written.
+* A cut or unreadable GGUF file is refused here, before anything is written. One that this version cannot load, for its
+  architecture or a tensor, is packed with a warning: hosts of another version may.
 * Plugins are named (the reference ones of sealhost) or given as a path; both have a declaration beside them.
 """
 
@@ -15,10 +16,11 @@ from ...signing import Code, SealError
 from ...signing.declaration import PluginSource, read_input, read_plugin
 from ...signing.limits import MAX_DOCUMENT_BYTES, MAX_TEMPLATE_BYTES
 from ...signing.pack import NO_TEMPLATE, Template
-from ..errors import UsageError
+from ..errors import UsageError, WeightsError
+from ..weights import graph
 from ..weights.gguf import GgufFile
-from ..weights.vocabulary import REFERENCE_GUESTS
-from .bare_file import opened_file
+from ..weights.vocabulary import REFERENCE_GUESTS, vocabulary
+from .bare_file import BareFile, opened_file
 from .plugin_folder import read_source
 
 SAMPLERS: Final = ("standard", "json")
@@ -29,15 +31,17 @@ _REFERENCE_FOLDERS = {"tokenizer": "tokenizers", "sampler": "samplers"}
 
 
 class ModelFacts(NamedTuple):
-    """What `pack` takes from a GGUF file's metadata.
+    """What `pack` learns from a GGUF file.
 
-    Args:
+    Attributes:
         template: The file's own chat template.
         tokenizer: The reference plugin for its tokenizer model.
+        warning: Why a host of this version will not load it; None: nothing in its header says so.
     """
 
     template: str | None
     tokenizer: str
+    warning: str | None
 
 
 def facts_of(model: Path) -> ModelFacts:
@@ -47,11 +51,23 @@ def facts_of(model: Path) -> ModelFacts:
         SealhostError: E_GGUF, E_IO.
     """
     with opened_file(model) as contents:
-        metadata = GgufFile.parse(contents).metadata
+        file = GgufFile.parse(contents)
+        warning = _obstacle(file, contents)
+    metadata = file.metadata
     template, kind = metadata.get("tokenizer.chat_template"), metadata.get("tokenizer.ggml.model")
     # a host refuses a model that has no guest; whoever packs one names a tokenizer of their own
     tokenizer = REFERENCE_GUESTS.get(kind, "bpe") if isinstance(kind, str) else "bpe"
-    return ModelFacts(template if isinstance(template, str) else None, tokenizer)
+    return ModelFacts(template if isinstance(template, str) else None, tokenizer, warning)
+
+
+def _obstacle(file: GgufFile, contents: BareFile) -> str | None:
+    """Why the loader would refuse what it sees before the tensors' own bytes."""
+    try:
+        graph.family_of(file)
+        graph.describe(file, vocab=len(vocabulary(file).texts), read=contents.view)
+    except WeightsError as error:
+        return str(error)
+    return None
 
 
 def template_for(own: str | None, replacement: Path | None) -> Template:

@@ -22,6 +22,7 @@ from .facts import answering, print_facts, say
 from .options import Json, Keys, PassphraseFd, StateFolder  # noqa: TC001 — cyclopts reads annotations at run time
 from .passphrase import read_passphrase
 from .progress import progress_bar
+from .terminal import note
 from .verifying import VerifyRequest, verify_bundle
 
 app = App(name="signing", help="Make, sign, verify and look into bundles.")
@@ -123,6 +124,9 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
             "files": len(packed.manifest.files),
             "bytes": packed.bytes,
         }
+        if own.warning is not None:
+            note(f"warning: this version of sealhost cannot load this model: {own.warning}")
+            facts |= {"warning": own.warning} if json else {}
         print_facts(facts, as_json=json)
         if not json:
             say(f"next: sealhost sign {out} --key NAME.key")

@@ -11,6 +11,7 @@ import pytest
 from cyclopts import App
 
 from sealhost.host.cli.main import run as run_main
+from sealhost.host.cli.packing import facts_of
 from sealhost.host.cli.signing import app
 from sealhost.signing import Code, SealhostError
 
@@ -24,9 +25,9 @@ def gguf_text(text: str) -> bytes:
     return struct.pack("<Q", len(text.encode())) + text.encode()
 
 
-def tiny_gguf(template: str | None) -> bytes:
-    """A GGUF v3 file with one metadata key at most and one tensor of 32 floats."""
-    keys = [("general.architecture", "llama"), *([("tokenizer.chat_template", template)] if template else [])]
+def tiny_gguf(template: str | None, architecture: str = "llama") -> bytes:
+    """A GGUF v3 file with two metadata keys at most and one tensor of 32 floats."""
+    keys = [("general.architecture", architecture), *([("tokenizer.chat_template", template)] if template else [])]
     data = b"GGUF" + struct.pack("<IQQ", 3, 1, len(keys))
     for key, value in keys:
         data += gguf_text(key) + struct.pack("<I", 8) + gguf_text(value)
@@ -83,6 +84,24 @@ def make_bundle(command) -> None:
     command("sign", "b", "--key", "acme.key")
     Path("keys").mkdir()
     Path("acme.pub").rename("keys/acme.pub")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "reason"), [("rwkv7", "E_GGUF general.architecture: expected one of: "), ("llama", "E_GGUF ")]
+)
+def test_a_model_that_hosts_cannot_load_is_packed_with_a_warning(desk, capsys, architecture, reason) -> None:
+    """Hosts of another version may load it; the second one has an architecture, and hardly a tensor."""
+    Path("m.gguf").write_bytes(tiny_gguf(None, architecture))
+    assert run_main([*PACK, "--json"]) == 0
+    said = capsys.readouterr()
+    warning = json.loads(said.out)["warning"]
+    assert warning.startswith(reason)
+    assert said.err == f"warning: this version of sealhost cannot load this model: {warning}\n"
+
+
+@pytest.mark.model
+def test_a_model_that_hosts_can_load_is_packed_without_a_word(smollm2_gguf) -> None:
+    assert facts_of(smollm2_gguf).warning is None
 
 
 def test_the_whole_way_in_json(desk, command, monkeypatch) -> None:
