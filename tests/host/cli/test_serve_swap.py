@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -22,6 +23,7 @@ from sealhost.host.cli.main import run
 pytestmark = pytest.mark.model
 
 PATIENCE_S = 120.0
+PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # of no certificates, as in conftest.py
 ASK = {"model": "smollm2", "prompt": "The capital of France is", "temperature": 0, "max_tokens": 4}
 
 
@@ -42,24 +44,29 @@ class Fleet(NamedTuple):
             told = client.post("/v1/completions", json=ASK).json()
         return told["choices"][0]["text"], told["system_fingerprint"]
 
+    def told(self, path: str) -> httpx.Response:
+        return httpx.get(self.admin + path, trust_env=False, verify=PLAIN_HTTP)
+
     def model(self) -> dict[str, Any]:
-        return httpx.get(self.admin + "/admin/models", trust_env=False).json()["models"][0]
+        return self.told("/admin/models").json()["models"][0]
 
     def wait_for_gauges(self, names: list[str], holds: Callable[..., bool]) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            lines = httpx.get(self.admin + "/metrics", trust_env=False).text.splitlines()
+            lines = self.told("/metrics").text.splitlines()
             told = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
             if holds(*(float(told[name]) for name in names)):
                 return
+            threading.Event().wait(0.02)
         raise AssertionError({name: told[name] for name in names})
 
     def wait_for_operation(self, target: Path) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            told = httpx.get(self.admin + "/admin/operation", trust_env=False).json()
+            told = self.told("/admin/operation").json()
             if str(target) in {one["target"] for one in (told["running"], told["last"]) if one}:
                 return
+            threading.Event().wait(0.02)
         raise AssertionError(told)
 
     def wait_for_line(self, text: str) -> str:
