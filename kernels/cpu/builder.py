@@ -13,10 +13,11 @@ from ..errors import FormatError, KernelError
 from ..formats import Format
 from ..layouts import BLOCK, DENSE_BYTES, QUANTISED, TILE_ROWS, Kind, packed_bytes, tiles
 from .arena import Arena, address
+from .isa import Isa
 from .memory import Capacity, StepMemory
 from .model import CpuModel
 from .pack import check_matrix, pack, rope_order
-from .program import FEW_COLUMNS, FEW_COLUMNS_DECODED, WORD, Context, Layer, Matrix
+from .program import FEW_COLUMNS, FEW_COLUMNS_DECODED, SQUARES_STRIP, STRIP, WORD, Context, Layer, Matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,6 +94,7 @@ class CpuModelBuilder:
             plain=any(role is not Role.DOWN for role in dense),
             hidden_plain=Role.DOWN in dense,
             kv_type=self._kernels.kv_type,
+            strip=SQUARES_STRIP if self._kernels.isa is Isa.AMX else STRIP,
         )
         memory = StepMemory(self._spec, capacity)
         for row, (keys, values) in zip(self._layers, memory.kv, strict=True):

@@ -88,7 +88,7 @@ def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[
                 _tell(progress, f"compiled {name}")
         _tell(progress, f"compiled the kernels into {folder}")
     parts = [found[path] for path in paths]
-    return Kernels(parts[0].symbol, tuple(code for part in parts for code in part.objects), kv_type)
+    return Kernels(parts[0].symbol, tuple(code for part in parts for code in part.objects), isa, kv_type)
 
 
 def _tell(progress: Callable[[str], None] | None, text: str) -> None:

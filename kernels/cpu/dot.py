@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from .emit import I8, I16, I32, vector
 from .isa import Isa
+from .tile_registers import AmxRegisters, EmulatedRegisters
 
 if TYPE_CHECKING:
     from .emit import Emit
+    from .tile_registers import TileRegisters
 
 TILE_ROWS = 16
 LINE_BYTES = 64
@@ -32,6 +34,7 @@ class Dot(Protocol):
         columns: Most activation columns whose sums stay in registers.
         lines: Lines that a loop over several columns takes at a time.
         in_order: Whether products with several columns stay in the order of the lines (`Emit.in_registers`).
+        tile_registers: What multiplies 16 columns at a time (squares.py), if anything does.
     """
 
     isa: Isa
@@ -40,6 +43,7 @@ class Dot(Protocol):
     columns: int
     lines: int
     in_order: bool
+    tile_registers: type[TileRegisters] | None
 
     def span(self, bits: int) -> int:
         """Lines of weights of so many bits that a running sum takes before it must be finished."""
@@ -69,6 +73,7 @@ class _Int32Sums:
 
     lanes: int
     in_order = False
+    tile_registers: type[TileRegisters] | None = None
 
     def span(self, _bits: int) -> int:
         """A whole block."""
@@ -98,6 +103,12 @@ class Vnni(_Int32Sums):
         return k.call("llvm.x86.avx512.pshuf.b.512", indices.type, k.const_lanes(indices.type, 4 * table), indices)
 
 
+class Amx(Vnni):
+    """The same, and `tdpbssd` for every 16 columns of an unpacked tile."""
+
+    isa, tile_registers = Isa.AMX, AmxRegisters
+
+
 class AvxVnni(Vnni):
     """The same on 256-bit registers, of which there are 16, for processors without AVX-512."""
 
@@ -117,6 +128,7 @@ class Avx2:
     """
 
     isa, lanes, plane_bits, columns, lines, in_order = Isa.AVX2, 8, 6, 4, 8, True
+    tile_registers: type[TileRegisters] | None = None
 
     def span(self, bits: int) -> int:
         """As many as int16 holds."""
@@ -196,4 +208,10 @@ class EmulatedVnni(Portable):
     lanes, columns, lines = 16, 8, 8
 
 
-VERSIONS: dict[Isa, Dot] = {dot.isa: dot for dot in (Vnni(), AvxVnni(), Avx2(), DotProduct(), Portable())}
+class EmulatedAmx(EmulatedVnni):
+    """The shape of `Amx`, likewise."""
+
+    tile_registers = EmulatedRegisters
+
+
+VERSIONS: dict[Isa, Dot] = {dot.isa: dot for dot in (Amx(), Vnni(), AvxVnni(), Avx2(), DotProduct(), Portable())}

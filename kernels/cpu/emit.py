@@ -180,8 +180,16 @@ class Emit:
             self.set(slot, packed if one else self.b.extract_value(packed, index))
 
     def shelf(self, size: int) -> Any:
-        """The address of `size` bytes of this function's own."""
-        return self.b.ptrtoint(cgutils.alloca_once(self.b, ir.ArrayType(I8, size)), I64)
+        """The address of `size` bytes of this function's own, which hold anything.
+
+        (numba's `alloca_once` would have zeros written there, one by one while LLVM looks at it.)
+        """
+        with self.b.goto_entry_block():
+            return self.b.ptrtoint(self.b.alloca(ir.ArrayType(I8, size)), I64)
+
+    def aligned(self, address: Any, multiple: int) -> Any:
+        """The first multiple of a power of two at or above an address."""
+        return self.b.and_(self.at(address, multiple - 1), self.i64(-multiple))
 
     def get(self, slot: ir.AllocaInstr) -> Any:
         """A variable's value."""

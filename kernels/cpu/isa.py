@@ -5,19 +5,25 @@ SEALHOST_CPU_ISA forces one, so that each can be tested on a machine that has se
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from enum import StrEnum
+from functools import cache
 
 import llvmlite.binding as llvm
 
 from ..errors import KernelError
 
 ISA_VARIABLE = "SEALHOST_CPU_ISA"
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+"""x86-64's number of the system call, ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA."""
 
 
 class Isa(StrEnum):
     """A version of the dot-product layer (clause 5)."""
 
+    AMX = "amx"
     AVX512VNNI = "avx512vnni"
     AVXVNNI = "avxvnni"
     AVX2 = "avx2"
@@ -25,8 +31,10 @@ class Isa(StrEnum):
     PORTABLE = "portable"
 
 
+_AVX512VNNI = ("avx512f", "avx512bw", "avx512vl", "avx512vnni", "f16c", "fma")
 _NEEDS = {
-    Isa.AVX512VNNI: ("avx512f", "avx512bw", "avx512vl", "avx512vnni", "f16c", "fma"),
+    Isa.AMX: ("amx-tile", "amx-int8", *_AVX512VNNI),
+    Isa.AVX512VNNI: _AVX512VNNI,
     Isa.AVXVNNI: ("avxvnni", "avx2", "f16c", "fma"),
     Isa.AVX2: ("avx2", "f16c", "fma"),
     Isa.DOTPROD: ("dotprod",),
@@ -37,7 +45,20 @@ _NEEDS = {
 def supported() -> tuple[Isa, ...]:
     """The versions that this machine can run, fastest first."""
     features = llvm.get_host_cpu_features()
-    return tuple(isa for isa, needs in _NEEDS.items() if all(features.get(name, False) for name in needs))
+    able = (isa for isa, needs in _NEEDS.items() if all(features.get(name, False) for name in needs))
+    return tuple(isa for isa in able if isa is not Isa.AMX or tiles_granted())
+
+
+@cache
+def tiles_granted() -> bool:
+    """Asks the system for the tile registers' state, once for all threads of the process; whether it agrees.
+
+    Linux gives a process that state only when asked: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), see
+    https://docs.kernel.org/arch/x86/xstate.html. It refuses where a thread's alternate signal stack could not hold it.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    numbers = (_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)
+    return sys.platform == "linux" and libc.syscall(*map(ctypes.c_long, numbers)) == 0
 
 
 def detect_isa() -> Isa:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..kv_type import KvType
+    from .isa import Isa
 
 PACK_SYMBOL = "sealhost_pack"
 """Of `packing.py`."""
@@ -33,16 +34,18 @@ class Kernels:
     Args:
         symbol: The entry point.
         objects: Object code that together resolves all names but those of the C library.
+        isa: What the products among it were made for.
         kv_type: What the cache's kernels among it were made for.
 
     Attributes:
+        isa: The same.
         kv_type: The same.
         pack: Packs tiles of a matrix; arguments as in `packing.py`. Releases the GIL, too.
         sha256: As `backend.Backend` says.
     """
 
-    def __init__(self, symbol: str, objects: tuple[bytes, ...], kv_type: KvType) -> None:
-        self.kv_type = kv_type
+    def __init__(self, symbol: str, objects: tuple[bytes, ...], isa: Isa, kv_type: KvType) -> None:
+        self.isa, self.kv_type = isa, kv_type
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self._jit = llvm.create_lljit_compiler()

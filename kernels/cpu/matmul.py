@@ -2,6 +2,8 @@
 
 Layout  A packed tile is one record after another (layouts.Quantised, read by records.py). An unpacked tile has, for
         each block of 32 columns, a byte a weight and plane, then the block's scales and minima: float32[halves][16].
+        Where there are tile registers, its weights have their zero point taken away: signed, as squares.py wants them;
+        here 128 is added, so that they are unsigned again.
         An activation column is K/32 records (layouts.ActRecord).
 Thread  One call computes 16 rows x C columns over all K; lane r of a vector is row r of the tile.
 Sums    Integers inside a block of 32, or its halves of 16 where they have scales of their own (exact), then per block
@@ -44,7 +46,9 @@ PREFETCH_BYTES = 8192
 """How far ahead packed weights are asked for: hides the memory's latency, which the core's own prefetcher does not."""
 SIDES = ((0, WIDE_STEP), (WIDE_LOW, 1))
 """The bytes of a wide activation: (offset in its record, multiplier)."""
-_NARROW_SIDES = ((0, 1),)
+NARROW_SIDES = ((0, 1),)
+SIGN = 128
+"""What a signed weight needs to be an unsigned one: its highest bit turned round."""
 
 
 class _Columns:
@@ -62,7 +66,7 @@ class _Columns:
         self, k: Emit, dot: Dot, record: ActRecord, acts: Any, stride: Any, blocks: Any, count: int, out: Any
     ) -> None:
         self.k, self.dot, self.record, self._blocks, self._out = k, dot, record, blocks, out
-        self.sides = SIDES if record is WIDE else _NARROW_SIDES
+        self.sides = SIDES if record is WIDE else NARROW_SIDES
         self._parts = range(TILE_ROWS // dot.lanes)
         self.bases = [acts]
         for _ in range(count - 1):
@@ -92,7 +96,7 @@ class _Columns:
         k, lanes = self.k, self.dot.lanes
         for column, here in enumerate(self.at(block)):
             scale = k.load(k.at(here, self.record.scale), F32)
-            spread, (sums, weighted) = k.splat(scale, lanes), self._act_sums(here, scale, len(totals))
+            spread, (sums, weighted) = k.splat(scale, lanes), act_sums(k, self.record, here, scale, len(totals))
             for part in self._parts:
                 at = self._place(column, part)
                 sum_ = k.load(at, vector(F32, lanes)) if self._ordered else k.get(self._sums[column][part])
@@ -126,15 +130,15 @@ class _Columns:
         k.in_registers([slot])  # else LLVM multiplies in a scalar register, and from there the way is long
         return k.b.mul(k.get(slot), k.all(vector(I32, lanes), zero))
 
-    def _act_sums(self, here: Any, scale: Any, halves: int) -> tuple[list[Any], list[Any]]:
-        """Sum of a record's activations, and scale times it, for each half."""
-        k, record = self.k, self.record
-        whole = k.load(k.at(here, record.sum), I32)
-        if halves == 1:
-            return [whole], [k.load(k.at(here, record.weighted), F32)]
-        first = k.load(k.at(here, record.first), I32)
-        sums = [first, k.b.sub(whole, first)]
-        return sums, [k.b.fmul(scale, k.b.sitofp(one, F32)) for one in sums]
+
+def act_sums(k: Emit, record: ActRecord, here: Any, scale: Any, halves: int) -> tuple[list[Any], list[Any]]:
+    """Sum of a record's activations, and scale times it, for each half."""
+    whole = k.load(k.at(here, record.sum), I32)
+    if halves == 1:
+        return [whole], [k.load(k.at(here, record.weighted), F32)]
+    first = k.load(k.at(here, record.first), I32)
+    sums = [first, k.b.sub(whole, first)]
+    return sums, [k.b.fmul(scale, k.b.sitofp(one, F32)) for one in sums]
 
 
 def tile_kernel(dot: Dot, kind: Kind, columns: int, *, record: ActRecord = NARROW) -> Callable[..., None]:
@@ -177,7 +181,8 @@ def unpacked_kernel(dot: Dot, kind: Kind, columns: int, *, record: ActRecord = N
         with k.loop(blocks) as block:
             at = k.at(lines, k.times(block, unpacked_record(dot, kind)))
             totals = _unpacked_sums(k, dot, kind, at, sides.at(block), sides.sides)
-            sides.add(block, totals, _unpacked_factors(k, dot, kind, at), layout.zero)
+            zero = layout.zero if dot.tile_registers is None else SIGN
+            sides.add(block, totals, unpacked_factors_at(k, dot, kind, at), zero)
         sides.store()
 
     return emit
@@ -186,6 +191,7 @@ def unpacked_kernel(dot: Dot, kind: Kind, columns: int, *, record: ActRecord = N
 def unpack_kernel(dot: Dot, kind: Kind) -> Callable[..., None]:
     """Emitter that spreads a packed tile, once for many columns; arguments: packed tile, blocks, lines."""
     layout, lanes = QUANTISED[kind], dot.lanes
+    zero = 0 if dot.tile_registers is None else layout.zero
 
     def emit(k: Emit, tile: Any, blocks: Any, lines: Any) -> None:
         records = Records(k, dot, kind)
@@ -198,7 +204,7 @@ def unpack_kernel(dot: Dot, kind: Kind) -> Callable[..., None]:
                     for plane, vectors in enumerate(records.group(body, group)):
                         for part, weights in enumerate(vectors):
                             at = (plane * GROUPS + group) * LINE + part * LINE * lanes // TILE_ROWS
-                            k.store(k.at(to, at), weights)
+                            k.store(k.at(to, at), k.b.sub(weights, k.all(weights.type, zero)) if zero else weights)
                 factors = records.factors(head, inner)
                 rows = [*factors.scales, *(factors.minima or ())]
                 for row, vectors in enumerate(rows):
@@ -357,11 +363,14 @@ def _unpacked_sums(
                     here = k.at(at, k.times(step, LINE), plane * GROUPS * LINE)
                     parts = range(TILE_ROWS // dot.lanes)
                     weights = [k.load(k.at(here, part * size), vector(I8, size)) for part in parts]
+                    if dot.tile_registers is not None:
+                        weights = [k.b.xor(part, k.all(part.type, SIGN)) for part in weights]
                     running.add(half, plane, weights, columns, k.times(step, 4))
     return running.totals()
 
 
-def _unpacked_factors(k: Emit, dot: Dot, kind: Kind, at: Any) -> Factors:
+def unpacked_factors_at(k: Emit, dot: Dot, kind: Kind, at: Any) -> Factors:
+    """The scales and minima of an unpacked block."""
     layout, real = QUANTISED[kind], vector(F32, dot.lanes)
     first = k.at(at, planes(dot, kind) * GROUPS * LINE)
 

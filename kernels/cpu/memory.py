@@ -16,7 +16,6 @@ from .program import (
     QUERIES,
     SCORES_BYTES,
     SMALL,
-    STRIP,
     WORD,
     Context,
 )
@@ -50,6 +49,7 @@ class Capacity:
         plain: Some matrix other than `down` wants float32 activations.
         hidden_plain: `down` does in some layer.
         kv_type: How keys and values are kept.
+        strip: Columns of a product between visits to its output.
     """
 
     kv_blocks: int
@@ -59,6 +59,7 @@ class Capacity:
     plain: bool
     hidden_plain: bool
     kv_type: KvType
+    strip: int
 
 
 class StepMemory:
@@ -151,6 +152,7 @@ class StepMemory:
             Context.HEAD_DIM: spec.head_dim,
             Context.ROPE_HALF: spec.rope_dim // 2,
             Context.TILE_TOKENS: max(1, QUERIES // group),
+            Context.STRIP: capacity.strip,
             Context.KV_BLOCKS: capacity.kv_blocks,
             Context.VOCAB: spec.vocab,
             Context.POSITION_LIMIT: self.position_limit,
@@ -229,7 +231,7 @@ class StepMemory:
             Context.LOCAL_ACTS: SMALL * max(activation_stride(widest), activation_stride(spec.dim, WIDE)),
             Context.LOCAL_PLAIN: SMALL * widest * 4,
             Context.LOCAL_LINES: line_bytes,
-            Context.LOCAL_OUT: 4 * STRIP * LINE,
+            Context.LOCAL_OUT: 4 * self._capacity.strip * LINE,
             Context.LOCAL_QUERIES: queries * spec.head_dim * 4,
             Context.LOCAL_SCORES: SCORES_BYTES * _LARGEST_GROUP,
             Context.LOCAL_PARTIALS: _LARGEST_GROUP * state,

@@ -28,7 +28,7 @@ from .kernelset import (
     swiglu_quantise,
     unpack,
 )
-from .program import CHUNK, SMALL, STRIP
+from .program import CHUNK, SMALL
 
 
 @function
@@ -202,10 +202,10 @@ def product(
     first, end = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
     form = form_of(matrix, end - first, wide)
     spread(matrix, tile, end - first, lines)
-    rows = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
+    rows, strip = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS), load(context + w.c_strip)
     to = x + LINE * tile
     while first < end:
-        count = min(STRIP, end - first)
+        count = min(strip, end - first)
         multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, count, out)
         for column in range(count):
             if put:
@@ -311,20 +311,20 @@ def gated(context: int, local: int, layer: int, unit: int, first: int, end: int,
     for part in range(4):
         spread(layer + (w.l_gate if part < 2 else w.l_up), 2 * unit + part % 2, chunk, lines + part * tile_lines)
     hidden_stride, plain_hidden = load(context + w.c_hid_stride), load(context + w.c_hid_plain)
-    gelu = load(context + w.c_gelu)
+    gelu, strip = load(context + w.c_gelu), load(context + w.c_strip)
     while first < end:
-        count = min(STRIP, end - first)
+        count = min(strip, end - first)
         for part in range(4):
-            matrix, to = layer + (w.l_gate if part < 2 else w.l_up), out + part * STRIP * LINE
+            matrix, to = layer + (w.l_gate if part < 2 else w.l_up), out + part * strip * LINE
             form, at = form_of(matrix, chunk, False), lines + part * tile_lines
             multiply(matrix, 2 * unit + part % 2, at, form, acts, stride, plain, plain_stride, first, count, to)
         for column in range(count):
             act = load(context + w.c_hid) + (first + column) * hidden_stride
             copy = 0 if plain_hidden == 0 else plain_hidden + (first + column) * load(context + w.c_hid_plain_stride)
             if gelu:
-                geglu_quantise(out + LINE * column, STRIP * LINE, act, copy, unit)
+                geglu_quantise(out + LINE * column, strip * LINE, act, copy, unit)
             else:
-                swiglu_quantise(out + LINE * column, STRIP * LINE, act, copy, unit)
+                swiglu_quantise(out + LINE * column, strip * LINE, act, copy, unit)
         first += count
 
 
@@ -353,13 +353,13 @@ def head_tile(context: int, local: int, matrix: int, tile: int, rows: int) -> No
     spread(matrix, tile, rows, lines)
     first = 0
     while first < rows:
-        strip = min(STRIP, rows - first)
-        multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, strip, out)
-        for row in range(strip):
+        some = min(load(context + w.c_strip), rows - first)
+        multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, some, out)
+        for row in range(some):
             if cap != 0:
                 cap_tile(out + LINE * row, cap)
             put_rows(load(addresses + 8 * (first + row)) + LINE * tile, out + LINE * row, count)
-        first += strip
+        first += some
 
 
 @function

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..layouts import DENSE_BYTES, LINE, QUANTISED, WIDE, Kind
+from ..layouts import DENSE_BYTES, LINE, NARROW, QUANTISED, WIDE, Kind
 from .dense import dense_kernel, embed_dense
 from .matmul import embed_quantised, tile_kernel, unpack_kernel, unpacked_kernel
 from .native import Library
 from .program import Form
+from .squares import SQUARE, square_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 PACKED_COLUMNS = 4
 """Most columns that a packed tile is multiplied with at a time."""
+_SQUARE_RECORDS = {Form.UNPACKED: NARROW, Form.WIDE_UNPACKED: WIDE}
 _WIDE_PLAIN = {Kind.Q4_1: (2, 1), Kind.Q4_0: (2, 1), Kind.Q8_0: (4, 2, 1)}
 
 
@@ -67,6 +69,9 @@ def product_library(dot: Dot) -> Library:
         for count in wide_unpacked_columns(dot, kind):
             body = unpacked_kernel(dot, kind, count, record=WIDE)
             library.native(_name(kind, Form.WIDE_UNPACKED, count), body)
+        if dot.tile_registers is not None:
+            for form, record in _SQUARE_RECORDS.items():
+                library.native(square_name(kind, form), square_kernel(dot, kind, record=record))
         library.native(f"unpack_{kind.name}", unpack_kernel(dot, kind))
         library.native(f"embed_{kind.name}", embed_quantised(dot, kind))
     for kind in DENSE_BYTES:
@@ -83,6 +88,11 @@ def _name(kind: Kind, form: Form, count: int) -> str:
     return f"{form.name.lower()}_{kind.name}_{count}"
 
 
+def square_name(kind: Kind, form: Form) -> str:
+    """The kernel that multiplies an unpacked tile with 16 columns at a time, where there is one."""
+    return f"square_{_name(kind, form, SQUARE)}"
+
+
 def _for_kind(k: Emit, kind: Any, kinds: Iterable[Kind], body: Callable[[Kind], None]) -> None:
     """Runs `body` for the member that the i64 `kind` equals."""
     for member in kinds:
@@ -95,9 +105,9 @@ def _columns(library: Library, dot: Dot) -> Callable[..., None]:
         k: Emit, tile: Any, lines: Any, form: Any, acts: Any, stride: Any, plain: Any, plain_stride: Any, kind: Any,
         blocks: Any, n: Any, out: Any,
     ) -> None:  # fmt: skip
-        def run(plan: list[tuple[int, str]], rows: Any, row_bytes: Any, *spread: Any) -> None:
-            """All columns, as many at a time as each kernel of the plan takes."""
-            done = k.i64(0)
+        def run(plan: list[tuple[int, str]], rows: Any, row_bytes: Any, *spread: Any, done: Any = None) -> None:
+            """All columns after `done`, as many at a time as each kernel of the plan takes."""
+            done = k.i64(0) if done is None else done
             for count, name in plan:
                 times = k.b.udiv(k.b.sub(n, done), k.i64(count))
                 with k.loop(times) as step:
@@ -105,6 +115,15 @@ def _columns(library: Library, dot: Dot) -> Callable[..., None]:
                     x, to = k.at(rows, k.b.mul(column, row_bytes)), k.at(out, k.times(column, LINE))
                     library.invoke(k, name, tile, *spread, x, row_bytes, blocks, to)
                 done = k.at(done, k.times(times, count))
+
+        def squares(name: str) -> Any:
+            """As many columns as whole squares take, where there are such; returns how many."""
+            if name not in library.kernels:
+                return k.i64(0)
+            whole = k.b.udiv(n, k.i64(SQUARE))
+            with k.b.if_then(k.b.icmp_signed(">", whole, k.i64(0))):
+                library.invoke(k, name, lines, acts, stride, blocks, out, whole)
+            return k.times(whole, SQUARE)
 
         def quantised(member: Kind) -> None:
             def plan(which: Form, counts: tuple[int, ...]) -> list[tuple[int, str]]:
@@ -122,7 +141,8 @@ def _columns(library: Library, dot: Dot) -> Callable[..., None]:
             }
             for which, steps in plans.items():
                 with k.b.if_then(k.b.icmp_signed("==", form, k.i64(which))):
-                    run(steps, acts, stride, lines)
+                    done = squares(square_name(member, which)) if which in _SQUARE_RECORDS else k.i64(0)
+                    run(steps, acts, stride, lines, done=done)
 
         def dense(member: Kind) -> None:
             steps = [(count, _name(member, Form.PACKED, count)) for count in packed_columns(member)]

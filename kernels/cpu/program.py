@@ -34,6 +34,7 @@ class Context(_Offset):
     HEAD_DIM = auto()
     ROPE_HALF = auto()
     TILE_TOKENS = auto()
+    STRIP = auto()
     EPSILON = auto()
     QUERY_SCALE = auto()
     ONE = auto()
@@ -147,6 +148,8 @@ CHUNK = 128
 """Columns of one task in a matrix product: their activations stay in the second-level cache."""
 STRIP = 16
 """Columns between visits to the output: their sums stay in the first-level cache."""
+SQUARES_STRIP = 64
+"""The same with tile registers, for to configure them takes as long as four of their products."""
 AHEAD = 96 << 10
 """Bytes of its next weights that a thread asks for while it waits for the others; they fit its second-level cache."""
 QUERIES = 12

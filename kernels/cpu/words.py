@@ -22,6 +22,7 @@ c_heads, c_kv_heads, c_head_dim, c_rope_half, c_tile_tokens = (
     _C["ROPE_HALF"],
     _C["TILE_TOKENS"],
 )
+c_strip = _C["STRIP"]
 c_epsilon, c_query_scale, c_one = _C["EPSILON"], _C["QUERY_SCALE"], _C["ONE"]
 c_embedding_scale, c_attention_cap, c_logit_cap = _C["EMBEDDING_SCALE"], _C["ATTENTION_CAP"], _C["LOGIT_CAP"]
 c_gelu, c_y, c_local_low, c_local_x = _C["GELU"], _C["Y"], _C["LOCAL_LOW"], _C["LOCAL_X"]

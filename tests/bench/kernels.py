@@ -27,7 +27,8 @@ from sealhost.kernels.cpu.arena import Arena, address
 from sealhost.kernels.cpu.builder import matrix_shape
 from sealhost.kernels.cpu.dot import VERSIONS
 from sealhost.kernels.cpu.native import Library
-from sealhost.kernels.cpu.products import packed_columns, product_library
+from sealhost.kernels.cpu.products import packed_columns, product_library, square_name
+from sealhost.kernels.cpu.program import Form
 from sealhost.kernels.cpu.single import Single
 from sealhost.kernels.formats import Format
 from sealhost.kernels.layouts import QUANTISED, TILE_ROWS, Kind, activation_stride, packed_bytes
@@ -64,6 +65,10 @@ MATRICES = {
 }
 
 
+SQUARES = 4
+"""Of 16 columns, in one call of a kernel on tile registers: as a step multiplies."""
+
+
 def rate(work: float, call: Callable[[], None], rounds: int) -> float:
     """Work per second of this thread's processor time, best of the rounds."""
     best = float("inf")
@@ -92,16 +97,23 @@ def products(dot, rounds: int) -> Iterator[tuple[str, float, float]]:
     """(name, weight GB/s from memory or 0, G multiply-adds/s) of the matrix kernels on rows of 768."""
     names = [f"packed_{kind.name}_{count}" for kind in QUANTISED for count in {1, max(packed_columns(kind))}]
     names += [f"unpacked_{kind.name}_{dot.columns}" for kind in QUANTISED]
+    if dot.tile_registers is not None:
+        names += [square_name(kind, Form.UNPACKED) for kind in QUANTISED]
     single = Single(product_library(dot), tuple(names))
     width, arena = 768, Arena()
-    weights, acts, out = arena.take(STREAM_BYTES), arena.take(1 << 20), arena.take(4096)
+    weights, acts, out = arena.take(STREAM_BYTES), arena.take(1 << 20), arena.take(SQUARES * 1024)
     weights[:], acts[:] = 0x3C, 0x3C  # 1.06 as float16, 0.0115 as float32: no denormals
-    for name in sorted(names, key=lambda name: name.split("_", 1)[1]):
-        form, rest = name.split("_", 1)
+    for name in sorted(names, key=lambda name: name.removeprefix("square_").split("_", 1)[1]):
+        form, rest = name.removeprefix("square_").split("_", 1)
         kind, columns = Kind[rest.rsplit("_", 1)[0]], int(rest.rsplit("_", 1)[1])
         tile = packed_bytes(kind, TILE_ROWS, width)
         count = STREAM_BYTES // tile - 1
-        rest = (address(acts) + (1 << 19), address(acts), activation_stride(width), width // 32, address(out))
+        rest = (address(acts), activation_stride(width), width // 32, address(out))
+        if name.startswith("square_"):
+            columns *= SQUARES
+            rest = (*rest, SQUARES)
+        else:
+            rest = (address(acts) + (1 << 19), *rest)
         repeat = single[f"{name}:repeat"]
         macs = 16 * width * columns * count
         inside = rate(macs, partial(repeat, count, 0, address(weights), *rest), rounds) / 1e9
@@ -223,7 +235,7 @@ def main() -> None:
     )
     report = {"backend": backend.name, "threads": options.threads, **roof}
     for name, streamed, macs in products(dot, options.rounds):
-        text = f"{name:16} {macs:6.1f} GMAC/s ({macs / roof['peak_gmac_s']:4.0%} of peak)"
+        text = f"{name:23} {macs:6.1f} GMAC/s ({macs / roof['peak_gmac_s']:4.0%} of peak)"
         if streamed:
             text += f" {streamed:6.1f} GB/s from memory ({streamed / roof['read_gb_s']:4.0%} of what can be read)"
         print(text)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -25,12 +26,24 @@ READ_PASSES = 10
 """Of 96 MB each: a tenth of a second."""
 
 
+ILLEGAL = "; its build uses instructions that this processor lacks, or AMX with no tile configuration (gcc 12 drops it)"
+
+
+def ending(status: int, doing: str) -> str:
+    """How a process ended, in words."""
+    if status >= 0:
+        return f"ended with status {status} in {doing}"
+    name = signal.Signals(-status).name
+    return f"was ended by {name} in {doing}{ILLEGAL if name == 'SIGILL' else ''}"
+
+
 class Worker:
     """One side of the comparison: a child process that answers a line of JSON to each command."""
 
     def __init__(self, script: str, *arguments: object) -> None:
         command = [sys.executable, str(HERE / script), *map(str, arguments)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.doing = "loading the model"
         self.name = self._read()["ready"]
         self.peak_rss_bytes = 0
         self.extra: dict[str, Any] = {}
@@ -38,11 +51,12 @@ class Worker:
     def _read(self) -> dict[str, Any]:
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"{self.process.args[1]} ended with {self.process.wait()}")
+            raise SystemExit(f"{Path(self.process.args[1]).name} {ending(self.process.wait(), self.doing)}")
         return json.loads(line)
 
     def measure(self, verb: str, count: int) -> float:
         """Tokens per second of one workload, or GB per second."""
+        self.doing = f"{verb} {count}"
         self.process.stdin.write(f"{verb} {count}\n")
         self.process.stdin.flush()
         answer = self._read()

@@ -15,7 +15,7 @@ import pytest
 from sealhost.kernels.backend import VECTOR_ROLES, Activation, DecoderSpec, Role, Rope, RopeStyle, Tensor
 from sealhost.kernels.batch import StepBatch
 from sealhost.kernels.cpu import CpuBackend, Isa, cache, supported
-from sealhost.kernels.cpu.dot import VERSIONS, EmulatedVnni
+from sealhost.kernels.cpu.dot import VERSIONS, EmulatedAmx, EmulatedVnni
 from sealhost.kernels.cpu.native import Library
 from sealhost.kernels.cpu.packing import add_packing
 from sealhost.kernels.cpu.products import product_library
@@ -209,7 +209,8 @@ def runner():
 def versions(backends):
     """Each version's kernels one by one, linked from the code that the backends compiled."""
     folder, key = cache.cache_directory(), cache.cache_key()
-    singles = {"emulated": Single(product_library(EmulatedVnni()))}
+    emulated = {"emulated vnni": EmulatedVnni(), "emulated amx": EmulatedAmx()}
+    singles = {name: Single(product_library(dot)) for name, dot in emulated.items()}
     for isa in backends:
         code = cache._read(folder / f"{key}-{isa}.o").objects[0]
         singles[isa] = Single(product_library(VERSIONS[isa]), code=code)

@@ -19,7 +19,7 @@ from sealhost.kernels.layouts import (
 from sealhost.kernels.reference.dequantise import dequantise
 from sealhost.kernels.reference.ops import quantise_activations
 
-COLUMNS = 21  # two strips of the widest kernel and a remainder of every size below four
+COLUMNS = 37  # two squares, four strips of the widest kernel, and what four and one at a time are left
 
 
 class Case:

@@ -2,10 +2,13 @@
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
 from sealhost.kernels.cpu import CpuBackend, Isa, cache, detect_isa, supported
+from sealhost.kernels.cpu import isa as choice
 from sealhost.kernels.cpu.cache import cache_directory, cache_key, load_kernels
 from sealhost.kernels.cpu.objects import Flow
 from sealhost.kernels.errors import KernelError
@@ -120,6 +123,37 @@ def test_an_instruction_set_that_is_not_there_is_refused_by_name(monkeypatch):
         detect_isa()
     with pytest.raises(KernelError, match="mmx"):
         CpuBackend(isa="mmx")
+
+
+@pytest.mark.parametrize("granted", [True, False])
+def test_tile_registers_are_used_only_where_the_system_grants_them(monkeypatch, granted):
+    features = dict.fromkeys(choice._NEEDS[Isa.AMX], True)
+    monkeypatch.setattr(choice.llvm, "get_host_cpu_features", lambda: features)
+    monkeypatch.setattr(choice, "tiles_granted", lambda: granted)
+    monkeypatch.delenv("SEALHOST_CPU_ISA", raising=False)
+    assert detect_isa() is (Isa.AMX if granted else Isa.AVX512VNNI)
+    monkeypatch.setenv("SEALHOST_CPU_ISA", "amx")
+    if granted:
+        assert detect_isa() is Isa.AMX
+    else:
+        with pytest.raises(KernelError, match="amx"):
+            detect_isa()
+
+
+@pytest.mark.skipif(Isa.AMX not in supported(), reason="needs amx")
+def test_where_a_signal_stack_is_too_small_for_tile_registers_the_next_version_is_taken():
+    program = (
+        "import ctypes\n"
+        "stack = ctypes.create_string_buffer(4096)\n"
+        "class Stack(ctypes.Structure):\n"
+        "    _fields_ = [('at', ctypes.c_void_p), ('flags', ctypes.c_int), ('size', ctypes.c_size_t)]\n"
+        "assert ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(ctypes.addressof(stack), 0, 4096)), None) == 0\n"
+        "from sealhost.kernels.cpu import detect_isa\n"
+        "print(detect_isa())\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "SEALHOST_CPU_ISA"}
+    answer = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+    assert answer.stdout.decode().strip() == Isa.AVX512VNNI
 
 
 def test_every_machine_can_run_the_portable_version():

@@ -54,6 +54,21 @@ def test_a_model_that_is_dropped_stops_its_threads(cpu, tiny_spec, model_tensors
     assert len(kernel_threads()) == before
 
 
+def test_signals_that_interrupt_steps_change_no_logits(build, runner, backends, tiny_spec):
+    taken, tokens = [], list(range(1, 50))
+    for backend in backends.values():
+        model = runner(build(backend, tiny_spec, threads=2))
+        expected = model.step((tokens, 0, [0, 1, 2, 3]))
+        wanted, before = len(taken) + 10, signal.signal(signal.SIGALRM, lambda *_: taken.append(1))
+        signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+        try:
+            while len(taken) < wanted:
+                assert np.array_equal(model.step((tokens, 0, [0, 1, 2, 3])), expected)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
 def test_an_arena_keeps_all_that_it_gave_until_it_goes(monkeypatch):
     monkeypatch.setattr(arena, "CHUNK_BYTES", 1)
     given = arena.Arena()

@@ -11,12 +11,14 @@ from sealhost.kernels.cpu.compiler import optimise
 from sealhost.kernels.cpu.dot import VERSIONS
 from sealhost.kernels.cpu.isa import Isa
 from sealhost.kernels.cpu.pack import pack
-from sealhost.kernels.cpu.products import product_library
+from sealhost.kernels.cpu.products import product_library, square_name
 from sealhost.kernels.cpu.program import Form
+from sealhost.kernels.cpu.tile_registers import configuration
 from sealhost.kernels.formats import Format
 from sealhost.kernels.layouts import (
     KINDS,
     QUANTISED,
+    Kind,
     packed_bytes,
     record_blocks,
 )
@@ -52,7 +54,7 @@ def test_a_column_is_the_same_whatever_columns_stand_beside_it(versions, make_ca
     case = make_case(fmt, 5)
     for single in versions.values():
         whole = case.run(single, form)
-        for count in (1, 2, 3, 4, 7, 8):
+        for count in (1, 2, 3, 4, 7, 8, 16, 31):
             few = Form(form - 1) if count <= 4 else form
             for first in (0, 5):
                 assert np.array_equal(case.run(single, few, first=first, count=count), whole[first : first + count])
@@ -134,6 +136,27 @@ def test_aarch64_kernels_compile_to_sdot():
     text = assembly(Isa.DOTPROD, "aarch64-unknown-linux-gnu", "neoverse-n1")
     assert len(re.findall(r"\bsdot\b", text)) >= 8 * 8 * 3
     assert re.search(r"\bfcvtl\b", text)
+
+
+@pytest.mark.parametrize("form", [Form.UNPACKED, Form.WIDE_UNPACKED])
+@pytest.mark.parametrize(("kind", "depth"), [("Q4_1", 32), ("Q8_0", 32), ("Q4_K", 32), ("Q6_K", 16), ("Q2_K", 16)])
+def test_amx_multiplies_squares_on_registers_that_it_configures_and_empties(kind, depth, form):
+    text = assembly(Isa.AMX, "x86_64-unknown-linux-gnu", "sapphirerapids", square_name(Kind[kind], form))
+    products = re.findall(r"\btdpbssd\s+%tmm(\d), %tmm(\d), %tmm(\d)", text)
+    assert len(products) == {(32, Form.UNPACKED): 2, (16, Form.WIDE_UNPACKED): 4}.get((depth, form), 2)
+    assert all(set(map(int, names)) <= set(range(8)) for names in products)
+    assert len(re.findall(r"\bldtilecfg\b", text)) == len(re.findall(r"\btilerelease\b", text)) == 1
+    stored = re.findall(r'\.(?:asciz|ascii)\s+"(.*)"', text)
+    assert stored[0].encode().decode("unicode_escape").encode("latin1").ljust(64, b"\0")[:64] == configuration(depth)
+
+
+@pytest.mark.parametrize("depth", [16, 32])
+def test_tile_registers_are_configured_as_the_manual_says(depth):
+    palette, *rest = configuration(depth)
+    assert (len(rest), palette, any(rest[:15])) == (63, 1, False)
+    widths, heights = np.frombuffer(configuration(depth)[16:48], "<u2"), configuration(depth)[48:]
+    assert widths.tolist() == [64] * 4 + [depth] * 2 + [64] * 2 + [0] * 8
+    assert list(heights) == [16] * 6 + [depth // 4] * 2 + [0] * 8
 
 
 @pytest.mark.parametrize("bits", range(1, 7))
