@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING, Self
 
+from .apart import HashedApart
 from .chunks import ChunkHashing, hash_early
 from .errors import SealError
 from .limits import MAX_WEIGHTS_BYTES
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class HashedAhead:
-    """Weights that are being hashed by helper threads; close it, or use it as a context manager.
+    """Weights that are being hashed by other processes, or helper threads; close it, or use it as a context manager.
 
     Args:
         root: The bundle's directory. One that cannot be opened, or whose weights cannot or are too large, is left for
@@ -38,13 +40,13 @@ class HashedAhead:
     """
 
     def __init__(self, root: Path, *, keep: bool = False) -> None:
-        self._hashing: ChunkHashing | None = None
+        self._hashing: ChunkHashing | HashedApart | None = None
         self._descriptor = -1
         with contextlib.suppress(SealError), Source(root) as source:
             self._descriptor = source.open(WEIGHTS)
             self._size = os.fstat(self._descriptor).st_size
             if 0 < self._size <= MAX_WEIGHTS_BYTES:  # a sparse file costs its author nothing, and us a table
-                begin = hash_early if keep else ChunkHashing
+                begin = hash_early if keep else _hash_all
                 self._hashing = begin(self._descriptor, WEIGHTS, self._size)
 
     def __enter__(self) -> Self:
@@ -53,7 +55,7 @@ class HashedAhead:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def hashing_of(self, descriptor: int, size: int) -> ChunkHashing | None:
+    def hashing_of(self, descriptor: int, size: int) -> ChunkHashing | HashedApart | None:
         """The hashing of an open file, if that is the file which was begun with and has `size` bytes."""
         if self._hashing is None or size != self._size:
             return None
@@ -63,7 +65,7 @@ class HashedAhead:
     def taken(self, descriptor: int, size: int) -> ChunkHashing | None:
         """The same, if its bytes are kept: once, since it and its descriptor are the caller's from then on."""
         hashing = self.hashing_of(descriptor, size)
-        if hashing is None or hashing.memory is None:
+        if not isinstance(hashing, ChunkHashing) or hashing.memory is None:
             return None
         self._hashing, self._descriptor = None, -1
         return hashing
@@ -76,3 +78,11 @@ class HashedAhead:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _hash_all(descriptor: int, path: str, size: int) -> ChunkHashing | HashedApart:
+    """Begins to hash a file: apart if it can be, since that is faster."""
+    if threading.active_count() == 1:  # a fork copies the thread that asks for it, and what others were at stays undone
+        with contextlib.suppress(OSError):
+            return HashedApart(descriptor, path, size)
+    return ChunkHashing(descriptor, path, size)

@@ -4,10 +4,10 @@ The table of digests is what both sides need: the packer writes it, the verifier
 Hashing may begin before anybody knows what the table should be (see ahead): a digest of unknown bytes harms nobody.
 Memory is one chunk for each worker, or what the bytes will be used from (see weights).
 
-Bytes moved: each byte is copied once from the page cache and read once by SHA-256; both release the GIL, so
-workers are plain threads. A chunk is read by one call and hashed by one: smaller pieces would stay in a nearer cache,
-but measured no faster (SHA-256 is slower than the last-level cache), and each call waits for the GIL, up to 5 ms when
-somebody else computes in Python.
+Bytes moved here (apart spares the copy): each byte is copied once from the page cache and read once by SHA-256; both
+release the GIL, so workers are plain threads. A chunk is read by one call and hashed by one: smaller pieces would stay
+in a nearer cache, but measured no faster (SHA-256 is slower than the last-level cache), and each call waits for the
+GIL, up to 5 ms when somebody else computes in Python.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from .source import size_changed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_POPULATED: Final = getattr(mmap, "MAP_POPULATE", 0)
+POPULATED: Final = getattr(mmap, "MAP_POPULATE", 0)
+"""Of a map: that all its pages are there at once, where the system can do that."""
 
 _NO_RESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000) if sys.platform == "linux" else 0
 """The map of weights that are consumed piece by piece may be larger than the memory there is."""
@@ -179,7 +180,7 @@ class ChunkHashing:
 
 def _buffer(size: int) -> mmap.mmap:
     """Memory of at least `size` bytes, whose pages are there at once: faults would cost as much as half a chunk."""
-    return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _POPULATED)
+    return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | POPULATED)
 
 
 def anonymous_memory(size: int, *, reserve: bool) -> mmap.mmap:

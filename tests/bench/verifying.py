@@ -1,11 +1,13 @@
 """Measures how fast bundles are hashed, verified and loaded, as ratios to a peer or to itself within one run.
 
-    python tests/bench/verifying.py [--rounds 7] [--only hashing,loading,threads,process,start,load] [--sealhost PATH]
-                                     [--model-signing PATH]
+    python tests/bench/verifying.py [--rounds 7] [--only hashing,reading,loading,threads,process,start,load]
+                                     [--sealhost PATH] [--model-signing PATH]
 
-* hashing: one thread over a file in the page cache, against `openssl speed -bytes 1048576 -evp sha256` on the same core.
+* hashing: `verify`'s one process over a file in the page cache, against `openssl speed -bytes 1048576 -evp sha256` on the
+  same core; a process of its own is one thread, too.
+* reading: the same where no process can be had (a host's audit before a swap, the signer): a thread that reads.
 * loading: the same, as a loader hashes that file: two chunks at once where the processor can (kernels/README.md, clause 12).
-* threads: two threads over that file, against one.
+* threads: two of the first over that file, against one.
 * process: `sealhost verify` of a 256 MB bundle, against `model_signing verify key` of the same directory; whole processes.
   Give both tools from environments of their own, as their users have them: a developer's one costs each start 10 ms.
 * start: `sealhost run` of a 1 GiB bundle up to its first token, against the same process when chunks are read and not
@@ -34,7 +36,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,7 +53,9 @@ from sealhost.host.weights.loader import load
 from sealhost.host.weights.vocabulary import byte_alphabet
 from sealhost.kernels.cpu import CpuBackend
 from sealhost.signing import DirectoryTrust, VerifiedWeights, verify
-from sealhost.signing.chunks import Meter, chunk_table
+from sealhost.signing.apart import HashedApart
+from sealhost.signing.chunks import ChunkHashing, Meter, chunk_table
+from sealhost.signing.limits import CHUNK_BYTES
 from sealhost.signing.weights import SignedWeights
 
 FILE_BYTES = 1 << 30
@@ -67,20 +71,21 @@ LAYER_BYTES = (4 * DIM * DIM + 3 * DIM * FEED_FORWARD) // 32 * 20
 
 
 class Comparison(NamedTuple):
-    """What is compared, and what the ratio (ours / theirs) is wanted to be."""
+    """What is compared, what the ratio (ours / theirs) is wanted to be, and how often a side itself takes its core away."""
 
     name: str
     ours: Callable[[], float]
     theirs: Callable[[], float]
     wanted: str
+    own_switches: int = 0
 
 
-def undisturbed(side: Callable[[], float]) -> tuple[float, bool]:
+def undisturbed(side: Callable[[], float], own: int) -> tuple[float, bool]:
     """A figure, and whether nobody took the cores away meanwhile."""
     for _ in range(ATTEMPTS):
         switches, start = involuntary_switches(), time.perf_counter()
         figure = side()
-        calm = involuntary_switches() - switches <= CALM_SWITCHES_PER_S * (time.perf_counter() - start) + 5
+        calm = involuntary_switches() - switches <= CALM_SWITCHES_PER_S * (time.perf_counter() - start) + 5 + own
         if calm:
             break
     return figure, calm
@@ -97,7 +102,7 @@ def compare(comparison: Comparison, rounds: int) -> dict[str, object]:
     pairs, disturbed = [], 0
     for number in range(rounds):
         sides = [comparison.ours, comparison.theirs]
-        figures = [undisturbed(side) for side in (sides if number % 2 else reversed(sides))]
+        figures = [undisturbed(side, comparison.own_switches) for side in (sides if number % 2 else reversed(sides))]
         disturbed += sum(not calm for _, calm in figures)
         pairs.append([figure for figure, _ in (figures if number % 2 else reversed(figures))])
     ratios = sorted(ours / theirs for ours, theirs in pairs)
@@ -130,14 +135,17 @@ def cores(count: int) -> Iterator[None]:
 # --- hashing and threads: GB/s, more is better ---
 
 
-def hashed(path: Path, threads: int) -> float:
-    """GB/s of the verifier's own hashing of a file."""
+def hashed(path: Path, count: int, begin: Callable[..., ChunkHashing | HashedApart] = HashedApart) -> float:
+    """GB/s of the verifier's own hashing of a file, on some cores."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        with cores(threads):
+        with cores(count):
             start = time.perf_counter()
-            chunk_table(descriptor, path.name, FILE_BYTES, Meter(FILE_BYTES, None))
-            return FILE_BYTES / (time.perf_counter() - start) / 1e9
+            hashing = begin(descriptor, path.name, FILE_BYTES)
+            hashing.table(Meter(FILE_BYTES, None))
+            took = time.perf_counter() - start
+            hashing.stop()
+            return FILE_BYTES / took / 1e9
     finally:
         os.close(descriptor)
 
@@ -169,6 +177,24 @@ def big_file(folder: Path) -> Path:
         for _ in range(FILE_BYTES // len(some)):
             file.write(some)
     return path
+
+
+def hashings(folder: Path, wanted: Collection[str]) -> Iterator[Comparison]:
+    """What is compared over one file; it lies there as long as this is iterated over."""
+    if not {"hashing", "reading", "loading", "threads"} & set(wanted):
+        return
+    big = big_file(folder)
+    one, two, reading = (partial(hashed, big, *how) for how in ((1,), (2,), (1, ChunkHashing)))
+    own = FILE_BYTES // CHUNK_BYTES  # who waits on the same core is told of each chunk
+    if "hashing" in wanted:
+        yield Comparison("hashing: one thread / openssl speed, GB/s", one, openssl_speed, "0.90 or more", own)
+    if "reading" in wanted:
+        yield Comparison("reading: one thread / openssl speed, GB/s", reading, openssl_speed, "as it comes")
+    if "loading" in wanted:
+        yield loader_hashing(big)
+    if "threads" in wanted and len(os.sched_getaffinity(0)) > 1:
+        yield Comparison("threads: two / one, GB/s", two, one, "1.70 or more", own)
+    big.unlink()
 
 
 def loader_hashing(big: Path) -> Comparison:
@@ -320,7 +346,7 @@ def main() -> None:
     """Measures what was asked for and prints it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", default="hashing,loading,threads,process,start,load")
+    parser.add_argument("--only", default="hashing,reading,loading,threads,process,start,load")
     parser.add_argument("--sealhost", default=Path(sys.executable).with_name("sealhost"))
     parser.add_argument("--model-signing", default=shutil.which("model_signing"))
     parser.add_argument("--json", type=Path)
@@ -329,17 +355,7 @@ def main() -> None:
     facts = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if {"hashing", "loading", "threads"} & set(wanted):
-            big = big_file(folder)
-            one, two = (lambda: hashed(big, 1)), (lambda: hashed(big, 2))
-            if "hashing" in wanted:
-                one_thread = Comparison("hashing: one thread / openssl speed, GB/s", one, openssl_speed, "0.90 or more")
-                facts.append(compare(one_thread, options.rounds))
-            if "loading" in wanted:
-                facts.append(compare(loader_hashing(big), options.rounds))
-            if "threads" in wanted and len(os.sched_getaffinity(0)) > 1:
-                facts.append(compare(Comparison("threads: two / one, GB/s", two, one, "1.70 or more"), options.rounds))
-            big.unlink()
+        facts += [compare(one, options.rounds) for one in hashings(folder, wanted)]
         if "process" in wanted and options.model_signing:
             tools = options.sealhost, options.model_signing
             facts.append(compare(verify_processes(folder / "process", *tools), options.rounds))
