@@ -165,7 +165,8 @@ class Host:
             engine = Engine(loaded, self.config)
             engine.start()
             stack.callback(engine.close)
-            served = _served(loaded, engine, renderer or _renderer(loaded.template, stack), fixed)
+            renderer = renderer or _renderer(loaded.template, stack)
+            served = _served(loaded, engine, renderer, fixed, room=self.config.room)
             ready = time.perf_counter()
             _first_token(served)
             resources = stack.pop_all()
@@ -255,7 +256,9 @@ def _fixed_sampler(loaded: LoadedModel, choice: SamplerChoice) -> FixedSampler:
         raise UsageError("--sampler-config-file", problem, error.remedy) from None
 
 
-def _served(loaded: LoadedModel, engine: Engine, renderer: Renderer | None, fixed: FixedSampler | None) -> ServedModel:
+def _served(
+    loaded: LoadedModel, engine: Engine, renderer: Renderer | None, fixed: FixedSampler | None, *, room: int
+) -> ServedModel:
     words = loaded.vocabulary
     template = None
     if renderer is not None:
@@ -279,6 +282,7 @@ def _served(loaded: LoadedModel, engine: Engine, renderer: Renderer | None, fixe
         template=template,
         samplers=loaded.samplers,
         engine=engine,
+        room=room,
         fixed_sampler=fixed,
     )
 

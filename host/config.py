@@ -91,6 +91,11 @@ class EngineConfig:
             )
 
     @property
+    def room(self) -> int:
+        """Choices that an engine holds at a time, running or waiting."""
+        return self.max_sequences + self.max_waiting
+
+    @property
     def backend_threads(self) -> int:
         """Threads of the backend, with 0 resolved."""
         return self.threads or usable_cores()

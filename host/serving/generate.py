@@ -136,6 +136,9 @@ def _encode(model: ServedModel, request: CompletionRequest) -> tuple[list[tuple[
 def _requests(
     model: ServedModel, ids: Sequence[tuple[int, ...]], options: Options, param: str
 ) -> list[GenerationRequest]:
+    if (choices := len(ids) * options.choices) > model.room:  # there would never be room, so no 429
+        problem = f"expected at most {model.room} choices of all prompts together, got {choices}"
+        raise http_refusal(400, problem, "ask for fewer, or send several requests", param="n", code=INVALID_VALUE)
     requests = []
     for prompt in ids:
         room = prompts.answer_room(model, prompt, options.max_tokens, param)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .schema import ChatRequest, CompletionRequest, Generate
     from .served import FixedSampler, ServedModel
 
-MAX_CHOICES = 8
-"""Choices of one prompt: each is a sequence of its own with a sandbox of its own."""
+MAX_CHOICES = 128
+"""Choices of one prompt, as in OpenAI's API."""
 
 MAX_STOPS = 16
 """Stop texts: OpenAI's API takes 4, but editors and agents send others more."""

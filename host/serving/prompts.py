@@ -22,7 +22,7 @@ from .schema import UNSUPPORTED_PARAMETER, Message, read
 from .template_variables import NO_VARIABLES, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .served import ServedModel
 
@@ -73,8 +73,9 @@ def chat_prompt(
     if model.template is None:
         problem = f"expected a model with a chat template, {model.name} has none"
         raise RequestError(problem, "use /v1/completions", param="messages")
+    _refuse_hopeless(model, (message["content"] for message in messages), "messages")  # rendering takes a second a MiB
     rendering = model.template.render(messages, variables)
-    _refuse_hopeless(model, rendering.text, "messages")
+    _refuse_hopeless(model, [rendering.text], "messages")
     if rendering.pieces is None and model.control.any_rewritten(_joined(messages, variables)):
         problem = "expected none with the text of a control token, which this model's template could not keep apart"
         raise RequestError(problem, "leave such text out", param="messages")
@@ -97,7 +98,7 @@ def completion_prompts(
     ids = []
     for one in _listed(prompt):
         if isinstance(one, str):
-            _refuse_hopeless(model, one, "prompt")
+            _refuse_hopeless(model, [one], "prompt")
             ids.append(tuple(model.tokenizer.encode(one, add_special=add_special, parse_special=parse_special)))
         else:
             ids.append(_checked_ids(model, one, "prompt"))
@@ -180,7 +181,7 @@ def _checked_ids(model: ServedModel, ids: Sequence[Any], param: str) -> tuple[in
     return tuple(ids)
 
 
-def _refuse_hopeless(model: ServedModel, text: str, param: str) -> None:
-    size, longest = len(text.encode()), model.longest_token_bytes
+def _refuse_hopeless(model: ServedModel, texts: Iterable[str], param: str) -> None:
+    size, longest = sum(len(text.encode()) for text in texts), model.longest_token_bytes
     if size > longest * model.context:
         raise prompt_too_long(model.context, f"at least {-(-size // longest)} tokens", param)

@@ -116,6 +116,7 @@ class ServedModel:
         template: Its chat template, None when the bundle has none.
         samplers: Its sampler plugins by name, the default first.
         engine: Where its requests run.
+        room: Choices that it holds at a time.
         fixed_sampler: The one that the operator has chosen for all requests; None: clients choose.
         longest_token_bytes: Most bytes that one id stands for, at least 1.
         control: Finds `control_texts` in a prompt.
@@ -137,6 +138,7 @@ class ServedModel:
     template: ChatTemplate | None
     samplers: Mapping[str, Sampler]
     engine: EnginePort
+    room: int
     fixed_sampler: FixedSampler | None = None
     longest_token_bytes: int = field(init=False)
     control: ControlTexts = field(init=False)

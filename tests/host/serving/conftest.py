@@ -233,6 +233,7 @@ def build_plane(answer: str | list[int] = "Hello, world", **changes: Any) -> Pla
         "bos": BOS,
         "eos": EOS,
         "add_bos": False,
+        "room": 288,
         "add_space_prefix": False,
         "samplers": {"standard": sampler("standard"), "other": sampler("other", OTHER_SCHEMA)},
     } | changes

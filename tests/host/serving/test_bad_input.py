@@ -53,7 +53,7 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], str, str | None]] = [
     ({"max_tokens": 5.5}, "max_tokens", None),
     ({"max_tokens": True}, "max_tokens", None),
     ({"n": 0}, "n", None),
-    ({"n": 9}, "n", None),
+    ({"n": 129}, "n", None),
     ({"n": [1]}, "n", None),
     ({"sampler_config": {}}, "sampler_config", None),
     ({"sampler_config": "x"}, "sampler_config", None),
