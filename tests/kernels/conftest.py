@@ -15,6 +15,7 @@ import pytest
 from sealhost.kernels.backend import VECTOR_ROLES, Activation, DecoderSpec, Role, Rope, RopeStyle, Tensor
 from sealhost.kernels.batch import StepBatch
 from sealhost.kernels.cpu import CpuBackend, Isa, cache, supported
+from sealhost.kernels.cpu.compiler import emit_object, target_machine
 from sealhost.kernels.cpu.dot import VERSIONS, EmulatedAmx, EmulatedVnni
 from sealhost.kernels.cpu.native import Library
 from sealhost.kernels.cpu.packing import add_packing
@@ -206,11 +207,15 @@ def runner():
 
 
 @pytest.fixture(scope="session")
-def versions(backends):
+def versions(backends, made_once):
     """Each version's kernels one by one, linked from the code that the backends compiled."""
     folder, key = cache.cache_directory(), cache.cache_key()
     emulated = {"emulated vnni": EmulatedVnni(), "emulated amx": EmulatedAmx()}
-    singles = {name: Single(product_library(dot)) for name, dot in emulated.items()}
+    singles = {}
+    for name, dot in emulated.items():
+        library = product_library(dot)
+        code = made_once(name, lambda library=library: emit_object(library, target_machine()))
+        singles[name] = Single(library, code=code)
     for isa in backends:
         code = cache._read(folder / f"{key}-{isa}.o").objects[0]
         singles[isa] = Single(product_library(VERSIONS[isa]), code=code)
