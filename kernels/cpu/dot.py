@@ -104,7 +104,7 @@ class Vnni(_Int32Sums):
 
 
 class Amx(Vnni):
-    """The same, and `tdpbssd` for every 16 columns of an unpacked tile."""
+    """The same, and `tdpbssd` for 16 columns and more."""
 
     isa, tile_registers = Isa.AMX, AmxRegisters
 

@@ -2,8 +2,6 @@
 
 Layout  A packed tile is one record after another (layouts.Quantised, read by records.py). An unpacked tile has, for
         each block of 32 columns, a byte a weight and plane, then the block's scales and minima: float32[halves][16].
-        Where there are tile registers, its weights have their zero point taken away: signed, as squares.py wants them;
-        here 128 is added, so that they are unsigned again.
         An activation column is K/32 records (layouts.ActRecord).
 Thread  One call computes 16 rows x C columns over all K; lane r of a vector is row r of the tile.
 Sums    Integers inside a block of 32, or its halves of 16 where they have scales of their own (exact), then per block
@@ -47,8 +45,6 @@ PREFETCH_BYTES = 8192
 SIDES = ((0, WIDE_STEP), (WIDE_LOW, 1))
 """The bytes of a wide activation: (offset in its record, multiplier)."""
 NARROW_SIDES = ((0, 1),)
-SIGN = 128
-"""What a signed weight needs to be an unsigned one: its highest bit turned round."""
 
 
 class _Columns:
@@ -181,17 +177,19 @@ def unpacked_kernel(dot: Dot, kind: Kind, columns: int, *, record: ActRecord = N
         with k.loop(blocks) as block:
             at = k.at(lines, k.times(block, unpacked_record(dot, kind)))
             totals = _unpacked_sums(k, dot, kind, at, sides.at(block), sides.sides)
-            zero = layout.zero if dot.tile_registers is None else SIGN
-            sides.add(block, totals, unpacked_factors_at(k, dot, kind, at), zero)
+            sides.add(block, totals, unpacked_factors_at(k, dot, kind, at), layout.zero)
         sides.store()
 
     return emit
 
 
-def unpack_kernel(dot: Dot, kind: Kind) -> Callable[..., None]:
-    """Emitter that spreads a packed tile, once for many columns; arguments: packed tile, blocks, lines."""
+def unpack_kernel(dot: Dot, kind: Kind, *, signed: bool = False) -> Callable[..., None]:
+    """Emitter that spreads a packed tile, once for many columns; arguments: packed tile, blocks, lines.
+
+    `signed`: with the zero point taken from the weights, as squares.py wants them.
+    """
     layout, lanes = QUANTISED[kind], dot.lanes
-    zero = 0 if dot.tile_registers is None else layout.zero
+    zero = layout.zero if signed else 0
 
     def emit(k: Emit, tile: Any, blocks: Any, lines: Any) -> None:
         records = Records(k, dot, kind)
@@ -363,8 +361,6 @@ def _unpacked_sums(
                     here = k.at(at, k.times(step, LINE), plane * GROUPS * LINE)
                     parts = range(TILE_ROWS // dot.lanes)
                     weights = [k.load(k.at(here, part * size), vector(I8, size)) for part in parts]
-                    if dot.tile_registers is not None:
-                        weights = [k.b.xor(part, k.all(part.type, SIGN)) for part in weights]
                     running.add(half, plane, weights, columns, k.times(step, 4))
     return running.totals()
 

@@ -16,6 +16,7 @@ from .program import (
     QUERIES,
     SCORES_BYTES,
     SMALL,
+    SQUARE,
     WORD,
     Context,
 )
@@ -231,7 +232,7 @@ class StepMemory:
             Context.LOCAL_ACTS: SMALL * max(activation_stride(widest), activation_stride(spec.dim, WIDE)),
             Context.LOCAL_PLAIN: SMALL * widest * 4,
             Context.LOCAL_LINES: line_bytes,
-            Context.LOCAL_OUT: 4 * self._capacity.strip * LINE,
+            Context.LOCAL_OUT: 4 * (self._capacity.strip + SQUARE) * LINE,
             Context.LOCAL_QUERIES: queries * spec.head_dim * 4,
             Context.LOCAL_SCORES: SCORES_BYTES * _LARGEST_GROUP,
             Context.LOCAL_PARTIALS: _LARGEST_GROUP * state,

@@ -28,7 +28,7 @@ from .kernelset import (
     swiglu_quantise,
     unpack,
 )
-from .program import CHUNK, SMALL
+from .program import CHUNK, SMALL, SQUARE
 
 
 @function
@@ -176,7 +176,14 @@ def spread(matrix: int, tile: int, count: int, lines: int) -> None:
     """Unpacks a tile when it pays for that many columns."""
     if count > load(matrix + w.m_few):
         data = load(matrix + w.m_data) + tile * load(matrix + w.m_tile_bytes)
-        unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines)
+        unpack(load(matrix + w.m_kind), data, load(matrix + w.m_blocks), lines, count)
+
+
+@function
+def strip_of(context: int, left: int) -> int:
+    """How many of the columns that are left go next: of several strips none is shorter than a square."""
+    strip = load(context + w.c_strip)
+    return left if left < strip + SQUARE else strip
 
 
 @function
@@ -202,10 +209,10 @@ def product(
     first, end = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
     form = form_of(matrix, end - first, wide)
     spread(matrix, tile, end - first, lines)
-    rows, strip = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS), load(context + w.c_strip)
+    rows = min(TILE_ROWS, load(matrix + w.m_rows) - tile * TILE_ROWS)
     to = x + LINE * tile
     while first < end:
-        count = min(strip, end - first)
+        count = strip_of(context, end - first)
         multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, count, out)
         for column in range(count):
             if put:
@@ -311,20 +318,20 @@ def gated(context: int, local: int, layer: int, unit: int, first: int, end: int,
     for part in range(4):
         spread(layer + (w.l_gate if part < 2 else w.l_up), 2 * unit + part % 2, chunk, lines + part * tile_lines)
     hidden_stride, plain_hidden = load(context + w.c_hid_stride), load(context + w.c_hid_plain)
-    gelu, strip = load(context + w.c_gelu), load(context + w.c_strip)
+    gelu, room = load(context + w.c_gelu), (load(context + w.c_strip) + SQUARE) * LINE
     while first < end:
-        count = min(strip, end - first)
+        count = strip_of(context, end - first)
         for part in range(4):
-            matrix, to = layer + (w.l_gate if part < 2 else w.l_up), out + part * strip * LINE
+            matrix, to = layer + (w.l_gate if part < 2 else w.l_up), out + part * room
             form, at = form_of(matrix, chunk, False), lines + part * tile_lines
             multiply(matrix, 2 * unit + part % 2, at, form, acts, stride, plain, plain_stride, first, count, to)
         for column in range(count):
             act = load(context + w.c_hid) + (first + column) * hidden_stride
             copy = 0 if plain_hidden == 0 else plain_hidden + (first + column) * load(context + w.c_hid_plain_stride)
             if gelu:
-                geglu_quantise(out + LINE * column, strip * LINE, act, copy, unit)
+                geglu_quantise(out + LINE * column, room, act, copy, unit)
             else:
-                swiglu_quantise(out + LINE * column, strip * LINE, act, copy, unit)
+                swiglu_quantise(out + LINE * column, room, act, copy, unit)
         first += count
 
 
@@ -353,7 +360,7 @@ def head_tile(context: int, local: int, matrix: int, tile: int, rows: int) -> No
     spread(matrix, tile, rows, lines)
     first = 0
     while first < rows:
-        some = min(load(context + w.c_strip), rows - first)
+        some = strip_of(context, rows - first)
         multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, some, out)
         for row in range(some):
             if cap != 0:

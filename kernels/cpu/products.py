@@ -3,8 +3,9 @@
 columns(tile, lines, form, acts, stride, plain, plain_stride, kind, blocks, n, out)
         One tile times n activation columns, to out (float32[n][16]). `form` is a `program.Form`; `lines` is the
         unpacked tile if there is one; float matrices read `plain` (float32 rows) instead of `acts`.
-unpack(kind, tile, blocks, lines)
-        Spreads a tile; does nothing for float matrices.
+unpack(kind, tile, blocks, lines, n)
+        Spreads a tile for products with n columns in all; does nothing for float matrices. With tile registers it goes
+        another way from 16 columns on, so of so many no call of `columns` may have fewer.
 embed(kind, tile, row, blocks, out)
         One row of a tile as float32.
 """
@@ -17,8 +18,8 @@ from ..layouts import DENSE_BYTES, LINE, NARROW, QUANTISED, WIDE, Kind
 from .dense import dense_kernel, embed_dense
 from .matmul import embed_quantised, tile_kernel, unpack_kernel, unpacked_kernel
 from .native import Library
-from .program import Form
-from .squares import SQUARE, square_kernel
+from .program import SQUARE, Form
+from .squares import square_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -72,6 +73,7 @@ def product_library(dot: Dot) -> Library:
         if dot.tile_registers is not None:
             for form, record in _SQUARE_RECORDS.items():
                 library.native(square_name(kind, form), square_kernel(dot, kind, record=record))
+            library.native(f"unpack_signed_{kind.name}", unpack_kernel(dot, kind, signed=True))
         library.native(f"unpack_{kind.name}", unpack_kernel(dot, kind))
         library.native(f"embed_{kind.name}", embed_quantised(dot, kind))
     for kind in DENSE_BYTES:
@@ -79,7 +81,7 @@ def product_library(dot: Dot) -> Library:
             library.native(_name(kind, Form.PACKED, count), dense_kernel(kind, count))
         library.native(f"embed_{kind.name}", embed_dense(kind))
     library.native("columns", _columns(library, dot))
-    library.native("unpack", _unpack(library))
+    library.native("unpack", _unpack(library, dot))
     library.native("embed", _embed(library))
     return library
 
@@ -89,7 +91,7 @@ def _name(kind: Kind, form: Form, count: int) -> str:
 
 
 def square_name(kind: Kind, form: Form) -> str:
-    """The kernel that multiplies an unpacked tile with 16 columns at a time, where there is one."""
+    """The kernel that multiplies an unpacked tile on tile registers."""
     return f"square_{_name(kind, form, SQUARE)}"
 
 
@@ -105,9 +107,9 @@ def _columns(library: Library, dot: Dot) -> Callable[..., None]:
         k: Emit, tile: Any, lines: Any, form: Any, acts: Any, stride: Any, plain: Any, plain_stride: Any, kind: Any,
         blocks: Any, n: Any, out: Any,
     ) -> None:  # fmt: skip
-        def run(plan: list[tuple[int, str]], rows: Any, row_bytes: Any, *spread: Any, done: Any = None) -> None:
-            """All columns after `done`, as many at a time as each kernel of the plan takes."""
-            done = k.i64(0) if done is None else done
+        def run(plan: list[tuple[int, str]], rows: Any, row_bytes: Any, *spread: Any) -> None:
+            """All columns, as many at a time as each kernel of the plan takes."""
+            done = k.i64(0)
             for count, name in plan:
                 times = k.b.udiv(k.b.sub(n, done), k.i64(count))
                 with k.loop(times) as step:
@@ -115,15 +117,6 @@ def _columns(library: Library, dot: Dot) -> Callable[..., None]:
                     x, to = k.at(rows, k.b.mul(column, row_bytes)), k.at(out, k.times(column, LINE))
                     library.invoke(k, name, tile, *spread, x, row_bytes, blocks, to)
                 done = k.at(done, k.times(times, count))
-
-        def squares(name: str) -> Any:
-            """As many columns as whole squares take, where there are such; returns how many."""
-            if name not in library.kernels:
-                return k.i64(0)
-            whole = k.b.udiv(n, k.i64(SQUARE))
-            with k.b.if_then(k.b.icmp_signed(">", whole, k.i64(0))):
-                library.invoke(k, name, lines, acts, stride, blocks, out, whole)
-            return k.times(whole, SQUARE)
 
         def quantised(member: Kind) -> None:
             def plan(which: Form, counts: tuple[int, ...]) -> list[tuple[int, str]]:
@@ -141,8 +134,14 @@ def _columns(library: Library, dot: Dot) -> Callable[..., None]:
             }
             for which, steps in plans.items():
                 with k.b.if_then(k.b.icmp_signed("==", form, k.i64(which))):
-                    done = squares(square_name(member, which)) if which in _SQUARE_RECORDS else k.i64(0)
-                    run(steps, acts, stride, lines, done=done)
+                    if dot.tile_registers is None or which not in _SQUARE_RECORDS:
+                        run(steps, acts, stride, lines)
+                        continue
+                    with k.b.if_else(k.b.icmp_signed("<", n, k.i64(SQUARE))) as (few, many):
+                        with few:
+                            run(steps, acts, stride, lines)
+                        with many:
+                            library.invoke(k, square_name(member, which), lines, acts, stride, blocks, out, n)
 
         def dense(member: Kind) -> None:
             steps = [(count, _name(member, Form.PACKED, count)) for count in packed_columns(member)]
@@ -154,9 +153,19 @@ def _columns(library: Library, dot: Dot) -> Callable[..., None]:
     return emit
 
 
-def _unpack(library: Library) -> Callable[..., None]:
-    def emit(k: Emit, kind: Any, tile: Any, blocks: Any, lines: Any) -> None:
-        _for_kind(k, kind, QUANTISED, lambda member: library.invoke(k, f"unpack_{member.name}", tile, blocks, lines))
+def _unpack(library: Library, dot: Dot) -> Callable[..., None]:
+    def emit(k: Emit, kind: Any, tile: Any, blocks: Any, lines: Any, n: Any) -> None:
+        def run(member: Kind) -> None:
+            if dot.tile_registers is None:
+                library.invoke(k, f"unpack_{member.name}", tile, blocks, lines)
+                return
+            with k.b.if_else(k.b.icmp_signed("<", n, k.i64(SQUARE))) as (few, many):
+                with few:
+                    library.invoke(k, f"unpack_{member.name}", tile, blocks, lines)
+                with many:
+                    library.invoke(k, f"unpack_signed_{member.name}", tile, blocks, lines)
+
+        _for_kind(k, kind, QUANTISED, run)
 
     return emit
 

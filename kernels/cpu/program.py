@@ -148,6 +148,8 @@ CHUNK = 128
 """Columns of one task in a matrix product: their activations stay in the second-level cache."""
 STRIP = 16
 """Columns between visits to the output: their sums stay in the first-level cache."""
+SQUARE = 16
+"""Columns of a product on tile registers, which takes no fewer."""
 SQUARES_STRIP = 64
 """The same with tile registers, for to configure them takes as long as four of their products."""
 AHEAD = 96 << 10

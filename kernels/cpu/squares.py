@@ -1,12 +1,13 @@
-"""Products of an unpacked tile with 16 activation columns at a time, on tile registers (tile_registers.py).
+"""Products of an unpacked tile with 16 activation columns or more, on tile registers (tile_registers.py).
 
 Layout  As matmul.py's unpacked tile, but its weights are signed: their zero point is taken away when it is unpacked.
         Activation columns in records (layouts.ActRecord): a register's row is 32 bytes of one, or 16.
-Thread  One call computes 16 rows x 16 columns over all K, once for each square. A vector is one column's sums.
+Thread  One call computes 16 rows x n columns over all K in squares of 16 columns, the last of which may begin inside
+        the one before and compute some columns again. A vector is one column's sums.
 Sums    Those of matmul.py, bit for bit: int32 inside a block of 32 (or a half of 16 with a scale of its own), then its
         float32 sequence. High and low bytes of wide activations have sums of their own, below 2^24, so
         fma(float(high), 254, float(low)) rounds once, as the conversion of their integer sum would.
-Limits  As matmul.py.
+Limits  As matmul.py, and n >= 16.
 Moves   A square's step: 8 lines of weights, 16 rows of activations, 1 KiB of sums to the stack and back.
 
 The sums of a few blocks are computed first, then all are scaled: for a hundred cycles after an operation on a tile
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..layouts import BLOCK, LINE, NARROW, QUANTISED, TILE_ROWS, WIDE, WIDE_STEP, ActRecord, Kind
 from .emit import F32, I32, vector
 from .matmul import NARROW_SIDES, SIDES, act_sums, unpacked_factors_at
+from .program import SQUARE
 from .records import GROUPS, unpacked_record
 from .tile_registers import ACTIVATIONS, SUMS, SUMS_BYTES, WEIGHTS
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from .dot import Dot
     from .emit import Emit
 
-SQUARE = TILE_ROWS
-"""Activation columns of one square."""
 STEPS = 8
 """Products whose sums are kept before they are scaled, 8 KiB: activations and weights share the first-level cache."""
 _REAL = vector(F32, TILE_ROWS)
@@ -48,15 +48,16 @@ class _Step(NamedTuple):
 def square_kernel(dot: Dot, kind: Kind, *, record: ActRecord = NARROW) -> Callable[..., None]:
     """Emitter of the product; see the module's text.
 
-    Its arguments: unpacked lines, activations, bytes between columns, blocks, out (float32[16 * squares][16]), squares.
+    Its arguments: unpacked lines, activations, bytes between columns, blocks, out (float32[n][16]), n.
     """
 
-    def emit(k: Emit, lines: Any, acts: Any, stride: Any, blocks: Any, out: Any, squares: Any) -> None:
+    def emit(k: Emit, lines: Any, acts: Any, stride: Any, blocks: Any, out: Any, n: Any) -> None:
         product = _Square(k, dot, kind, record, stride)
         product.registers.configure()
-        with k.loop(squares) as square:
-            first = k.at(acts, k.b.mul(k.times(square, SQUARE), stride))
-            product.run(lines, first, blocks, k.at(out, k.times(square, SQUARE * LINE)))
+        with k.loop(k.b.udiv(k.at(n, SQUARE - 1), k.i64(SQUARE))) as square:
+            first, last = k.times(square, SQUARE), k.at(n, -SQUARE)
+            first = k.b.select(k.b.icmp_signed("<", first, last), first, last)
+            product.run(lines, k.at(acts, k.b.mul(first, stride)), blocks, k.at(out, k.times(first, LINE)))
         product.registers.release()
 
     return emit

@@ -66,7 +66,7 @@ MATRICES = {
 
 
 SQUARES = 4
-"""Of 16 columns, in one call of a kernel on tile registers: as a step multiplies."""
+"""Of 16 columns each, in one call of a kernel on tile registers: as a step multiplies."""
 
 
 def rate(work: float, call: Callable[[], None], rounds: int) -> float:
@@ -111,7 +111,7 @@ def products(dot, rounds: int) -> Iterator[tuple[str, float, float]]:
         rest = (address(acts), activation_stride(width), width // 32, address(out))
         if name.startswith("square_"):
             columns *= SQUARES
-            rest = (*rest, SQUARES)
+            rest = (*rest, columns)
         else:
             rest = (address(acts) + (1 << 19), *rest)
         repeat = single[f"{name}:repeat"]

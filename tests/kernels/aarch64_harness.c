@@ -13,7 +13,7 @@ enum { KIND, FORM, RECORDS, BLOCKS, COLUMNS, STORED, ACTS, STRIDE, PLAIN, PLAIN_
 enum { ROWS = 16, ROOM = 1 << 20, EMBEDDED_ROW = 5, UNPACKED = 1, WIDE_UNPACKED = 3 };
 
 void sealhost_pack(word kind, word source, word row_bytes, word order, word rows, word first, word end, word records, word out);
-void sealhost_unpack(word kind, word tile, word blocks, word lines);
+void sealhost_unpack(word kind, word tile, word blocks, word lines, word n);
 void sealhost_columns(word tile, word lines, word form, word acts, word stride, word plain, word plain_stride, word kind,
                       word blocks, word n, word out);
 void sealhost_embed(word kind, word tile, word row, word blocks, word out);
@@ -30,7 +30,7 @@ int main(void) {
             tile[i] = 0;
         sealhost_pack(c[KIND], (word)stored, c[STORED] / ROWS, 0, ROWS, 0, 1, c[RECORDS], (word)tile);
         if (c[FORM] == UNPACKED || c[FORM] == WIDE_UNPACKED)
-            sealhost_unpack(c[KIND], (word)tile, c[BLOCKS], (word)lines);
+            sealhost_unpack(c[KIND], (word)tile, c[BLOCKS], (word)lines, c[COLUMNS]);
         sealhost_columns((word)tile, (word)lines, c[FORM], (word)acts, c[STRIDE], (word)plain, c[PLAIN_STRIDE], c[KIND],
                          c[BLOCKS], c[COLUMNS], (word)out);
         fwrite(out, 4 * ROWS, c[COLUMNS], stdout);

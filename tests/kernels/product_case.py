@@ -19,7 +19,7 @@ from sealhost.kernels.layouts import (
 from sealhost.kernels.reference.dequantise import dequantise
 from sealhost.kernels.reference.ops import quantise_activations
 
-COLUMNS = 37  # two squares, four strips of the widest kernel, and what four and one at a time are left
+COLUMNS = 37  # two squares and a part of one, four strips of the widest kernel, and what is left for four and one
 
 
 class Case:
@@ -79,7 +79,7 @@ class Case:
         tile, lines, out = address(self.tile), address(self.lines), address(self.out)
         self.out[:] = np.nan
         if form in (Form.UNPACKED, Form.WIDE_UNPACKED):
-            single["unpack"](int(self.kind), tile, self.blocks, lines)
+            single["unpack"](int(self.kind), tile, self.blocks, lines, count)
         plain = address(self.plain) + first * 4 * self.width
         area, stride = (self.wide, self.wide_stride) if form >= Form.WIDE else (self.records, self.stride)
         acts = address(area) + first * stride

@@ -72,7 +72,7 @@ def test_together_is_as_alone(run, prompts):
     assert np.array_equal(together[::-1], backwards)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3, 4, 5, 16, 31, 100, 255, 256, 257])
+@pytest.mark.parametrize("cut", [1, 2, 3, 4, 5, 16, 31, 79, 100, 145, 255, 256, 257])
 def test_prefill_cut_anywhere_is_as_whole(run, prompts, cut):
     ids = prompts[-1]
     whole = run.step((ids, 0, table(0)))
