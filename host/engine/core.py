@@ -164,7 +164,7 @@ class Core:
             choices=guest.choices,
             config=request.sampler_config,
         )
-        self._calls.start(guest, lambda: Opened(work()), alone=self._alone)
+        self._ask(guest, lambda: Opened(work()))
 
     def _prepare(self, asks: dict[Guest, tuple[Ask, ...]]) -> None:
         """Lets guests of the mask tier work beside the model's step (clause 2.18)."""
@@ -179,13 +179,14 @@ class Core:
         """Lets a guest draw, now that the logits are there; one that still prepares will when it is done."""
         wanted = [ask for ask in asks if not ask.sequence.done]
         if wanted and guest.session is not None and not guest.busy:
-            work = partial(draw, guest.session, guest.take_ended(), wanted, self._loaded.spec.vocab)
-            self._calls.start(guest, work, alone=self._alone)
+            self._ask(guest, partial(draw, guest.session, guest.take_ended(), wanted, self._loaded.spec.vocab))
 
-    @property
-    def _alone(self) -> bool:
-        """Whether a guest that runs on this very thread would hold up nobody else."""
-        return len(self._groups) == 1 and self._calls.under_way == 0
+    def _ask(self, guest: Guest, work: Callable[[], Opened | Drawn]) -> None:
+        """Lets a guest work: here and now where that holds up nobody else, otherwise on a worker."""
+        if len(self._groups) == 1 and self._calls.under_way == 0:
+            self._apply(guest, self._calls.run(guest, work))
+        else:
+            self._calls.start(guest, work)
 
     def _sampler(self, name: str | None) -> Sampler:
         samplers = self._loaded.samplers
@@ -366,6 +367,14 @@ class _Tally:
             waiting=len(scheduler.waiting),
             kv_free_blocks=pool.free,
             kv_total_blocks=pool.total,
+            steps=self.steps,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
             preemptions=scheduler.preemptions,
-            **{name: getattr(self, name) for name in self.__slots__},
+            finished=self.finished,
+            failed=self.failed,
+            cancelled=self.cancelled,
+            model_seconds=self.model_seconds,
+            guest_seconds=self.guest_seconds,
+            turn_seconds=self.turn_seconds,
         )

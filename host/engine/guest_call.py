@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 Answer = Opened | Prepared | Drawn | SealhostError
 
 
+def answer_of(work: Callable[[], Opened | Prepared | Drawn]) -> Answer:
+    """What a call comes to; whatever it raises is the answer."""
+    try:
+        return work()
+    except SealhostError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 — clause 2.7: whatever it is, it concerns this sandbox alone
+        failure = InternalError("sampler", f"expected an answer, got {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        return failure
+
+
 class Round:
     """Calls that were handed to the workers together: the last to finish opens the gate, so the engine wakes once.
 
@@ -93,19 +105,12 @@ class GuestCall:
         self._round = round_
 
     def run(self) -> None:
-        """Does the work; whatever it raises is the answer."""
+        """Does the work."""
         began = time.thread_time()
-        try:
-            answer = self._work()
-            if isinstance(answer, Drawn):
-                self.guest.drew(time.thread_time() - began)
-            self.end(answer)
-        except SealhostError as error:
-            self.end(error)
-        except Exception as error:  # noqa: BLE001 — clause 2.7: whatever it is, it concerns this sandbox alone
-            failure = InternalError("sampler", f"expected an answer, got {type(error).__name__}: {error}")
-            failure.__cause__ = error
-            self.end(failure)
+        answer = answer_of(self._work)
+        if isinstance(answer, Drawn):
+            self.guest.drew(time.thread_time() - began)
+        self.end(answer)
 
     def end(self, answer: Answer) -> None:
         """Gives it its answer."""

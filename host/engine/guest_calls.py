@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InternalError
 from .drawing import Opened
-from .guest_call import GuestCall, Round
+from .guest_call import GuestCall, Round, answer_of
 from .lanes import Lanes
 
 if TYPE_CHECKING:
@@ -85,17 +85,16 @@ class GuestCalls:
         """Whether a late guest has answered, so that `collect` would find something."""
         return any(call.answer is not None for call in self._late)
 
-    def start(self, guest: Guest, work: Callable[[], Opened | Prepared | Drawn], *, alone: bool = False) -> None:
-        """Starts a call for a guest that has none.
+    def run(self, guest: Guest, work: Callable[[], Opened | Prepared | Drawn]) -> Answer:
+        """Makes a call on this very thread, when nobody else could be held up; the guest has none under way."""
+        answer = answer_of(work)
+        guest.keeps_time = guest.keeps_time or not isinstance(answer, Opened)
+        return answer
 
-        It runs on a worker from the next `launch` or `collect` on; `alone`, when nobody else could be held up, here
-        and now.
-        """
+    def start(self, guest: Guest, work: Callable[[], Opened | Prepared | Drawn]) -> None:
+        """Starts a call for a guest that has none: it runs on a worker from the next `launch` or `collect` on."""
         guest.busy = True
-        call = GuestCall(guest, work)
-        self._fresh.append(call)
-        if alone:
-            call.run()
+        self._fresh.append(GuestCall(guest, work))
 
     def launch(self) -> None:
         """Hands what was started to the workers, without waiting for it."""
@@ -103,7 +102,7 @@ class GuestCalls:
 
     def _launch(self, *, frugal: bool) -> None:
         """With `frugal` somebody waits, and will wake all workers when that takes too long."""
-        calls = [call for call in self._fresh if call.answer is None and not call.is_launched]
+        calls = [call for call in self._fresh if not call.is_launched]
         if not calls:
             return
         workers = _workers_for(calls) if frugal else len(calls)

@@ -121,9 +121,8 @@ class ErrorEvent:
 Event = TokenEvent | FinishEvent | ErrorEvent
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStats:
-    """A snapshot after the engine's last turn; counts start at zero with the engine.
+class EngineStats(NamedTuple):
+    """A snapshot after the engine's last turn, cheap to make; counts start at zero with the engine.
 
     Attributes:
         running: Sequences that hold KV blocks.
