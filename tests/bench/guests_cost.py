@@ -17,10 +17,13 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import wasmtime
@@ -35,6 +38,7 @@ from sealhost.sandbox.instance import Instance
 
 LARGE = 262_144
 """Tokens of Gemma 3's vocabulary."""
+ROUNDS = 12
 
 AT_ONCE = """(module (memory (export "memory") 2 2) (data (i32.const 64) "{layout}")
   (func (export "sealhost_sampler_v1") (result i32) (i32.const 0)) (func (export "layout") (result i32) (i32.const 64))
@@ -44,6 +48,13 @@ AT_ONCE = """(module (memory (export "memory") 2 2) (data (i32.const 64) "{layou
 LAYOUT = np.array(
     [88, 0, 1, 512, 4096, 4096, 8192, 8320, 16384, 8192, 8448, 8, 9216, 128, 10240, 128, 0, 0, 0, 0, 0, 0], "<u4"
 )
+
+
+class Line(NamedTuple):
+    """What is measured, and the microseconds that it may take at most."""
+
+    name: str
+    wanted: float
 
 
 @dataclass(frozen=True)
@@ -66,61 +77,69 @@ class Cost:
 
 
 def costs(vocabulary: Vocabulary) -> list[Cost]:
-    """The table, for a model's vocabulary and for one of Gemma 3's size."""
+    """The table, for a model's vocabulary and for one of Gemma 3's size.
+
+    All is measured in rounds, so that a neighbour's busy second falls on every line and on none alone.
+    """
+    seconds: dict[Line, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache"
-        bpe, standard = (_plugin(role, name) for role, name in (("tokenizer", "bpe"), ("sampler", "standard")))
-        lines = []
         with Sandbox(cache_directory=cache) as sandbox:
-            for words, wanted in ((vocabulary, 200), (_grown(vocabulary), 500)):
-                size = len(words.texts)
-                tokenizer, sampler = sandbox.load_tokenizer(bpe, words), sandbox.load_sampler(standard, size, words)
-                lines.append(_cost(f"new tokenizer instance, {size:,} tokens", wanted, _starts(tokenizer)))
-                lines.append(_cost(f"new sampler session, {size:,} logits", wanted, _sessions(sampler)))
-            at_once = sandbox.load_sampler(_at_once(), 260)
-            lines.append(_cost("sampler step, host's part", 10, _steps(at_once)))
-        size = len(vocabulary.texts)
-        restarts = _restarts(
-            cache,
-            vocabulary,
-            {
-                "first plugin, bpe": lambda sandbox, words: sandbox.load_tokenizer(bpe, words),
-                "second, standard": lambda sandbox, words: sandbox.load_sampler(standard, size, words),
-            },
-        )
-        lines += [_cost(f"cached load, {name}", 10_000, seconds) for name, seconds in restarts.items()]
-    return lines
+            measures = [
+                *_instances(sandbox, vocabulary, 200),
+                *_instances(sandbox, _grown(vocabulary), 500),
+                partial(_steps, sandbox.load_sampler(_at_once(), 260)),
+                partial(_restarts, cache, vocabulary),
+            ]
+            for _ in range(ROUNDS):
+                for measure in measures:
+                    for line, found in measure().items():
+                        seconds[line] += found
+    return [_cost(line, found) for line, found in seconds.items()]
 
 
-def _starts(tokenizer) -> list[float]:
-    return _seconds(300, lambda: Instance(tokenizer._program).close())
+def _instances(sandbox: Sandbox, vocabulary: Vocabulary, wanted: float) -> list[Callable[[], dict[Line, list[float]]]]:
+    size = len(vocabulary.texts)
+    tokenizer = sandbox.load_tokenizer(_plugin("tokenizer", "bpe"), vocabulary)
+    sampler = sandbox.load_sampler(_plugin("sampler", "standard"), size, vocabulary)
+    start, session = (
+        Line(f"new tokenizer instance, {size:,} tokens", wanted),
+        Line(f"new sampler session, {size:,} logits", wanted),
+    )
+    return [
+        lambda: {start: _seconds(40, lambda: Instance(tokenizer._program).close())},
+        lambda: {session: _seconds(40, lambda: sampler.session(SamplingParams(), [1]).close())},
+    ]
 
 
-def _sessions(sampler) -> list[float]:
-    return _seconds(300, lambda: sampler.session(SamplingParams(), [1]).close())
-
-
-def _steps(sampler) -> list[float]:
+def _steps(sampler) -> dict[Line, list[float]]:
     seconds = []
     with sampler.session(SamplingParams(), [1]) as session:
-        for _ in range(5000):
+        for _ in range(1000):
             began = time.perf_counter()
             (decision,) = session.step((0,))
             session.accept(0, decision.tokens, decision.backtrack)
             seconds.append(time.perf_counter() - began)
-    return seconds[500:]
+    return {Line("sampler step, host's part", 10): seconds[100:]}
 
 
-def _restarts(cache: Path, vocabulary: Vocabulary, loads: dict[str, Callable]) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in loads}
-    for _ in range(30):
+def _restarts(cache: Path, vocabulary: Vocabulary) -> dict[Line, list[float]]:
+    bpe, standard, size = _plugin("tokenizer", "bpe"), _plugin("sampler", "standard"), len(vocabulary.texts)
+    loads: dict[Line, Callable] = {
+        Line("cached load, first plugin, bpe", 10_000): lambda sandbox, words: sandbox.load_tokenizer(bpe, words),
+        Line("cached load, second, standard", 10_000): lambda sandbox, words: sandbox.load_sampler(
+            standard, size, words
+        ),
+    }
+    seconds: dict[Line, list[float]] = {line: [] for line in loads}
+    for _ in range(4):
         words = replace(vocabulary)  # its digest is not known yet
         with Sandbox(cache_directory=cache) as sandbox:
-            for name, load in loads.items():
+            for line, load in loads.items():
                 began = time.perf_counter()
                 load(sandbox, words)
-                seconds[name].append(time.perf_counter() - began)
-    return {name: found[1:] for name, found in seconds.items()}
+                seconds[line].append(time.perf_counter() - began)
+    return {line: found[1:] for line, found in seconds.items()}
 
 
 def _seconds(count: int, call: Callable[[], object]) -> list[float]:
@@ -132,9 +151,9 @@ def _seconds(count: int, call: Callable[[], object]) -> list[float]:
     return seconds[count // 10 :]
 
 
-def _cost(name: str, wanted: float, seconds: list[float]) -> Cost:
+def _cost(line: Line, seconds: list[float]) -> Cost:
     micro = np.array(seconds) * 1e6
-    return Cost(name, wanted, statistics.median(micro), float(micro.min()), float(np.percentile(micro, 99)))
+    return Cost(*line, statistics.median(micro), float(micro.min()), float(np.percentile(micro, 99)))
 
 
 def _plugin(role: str, name: str) -> AuthoredPlugin:
