@@ -29,6 +29,7 @@ from .engine.detokenizer import TokenTable
 from .engine.loop import Engine
 from .engine.request import GenerationRequest, TokenEvent
 from .errors import InternalError, UsageError
+from .memory import check_fits
 from .serving.direct import answer
 from .serving.job import PatientTokenizer
 from .serving.renderer import Renderer
@@ -157,6 +158,10 @@ class Host:
         began = time.perf_counter()
         shelf = _Shelf(self._sandbox)
         with ExitStack() as stack:
+            if bundle.weights is not None:
+                stack.callback(bundle.weights.close)
+                remedy = "free some, or take a smaller model"
+                check_fits(bundle.weights.size, beside="what runs on this machine", remedy=remedy)
             renderer = _renderer(bundle.template, stack)  # it parses while the weights are loaded
             loaded = load(bundle, shelf, self.backend, self.config, progress=progress)
             stack.callback(loaded.close)

@@ -18,6 +18,8 @@ from pathlib import Path, PurePosixPath
 
 from .errors import UsageError
 
+_REMEDY = "free some, or drain the host and start it with the other version"
+
 _GROUP_LINE = "0::/"
 """Begins the one line of /proc/self/cgroup that names the group of version 2."""
 
@@ -39,20 +41,22 @@ def fits(needed: int) -> bool:
     return free is None or needed <= free
 
 
-def check_fits(needed: int, *, freed: int = 0) -> None:
+def check_fits(needed: int, *, freed: int = 0, beside: str = "what is served", remedy: str = _REMEDY) -> None:
     """Refuses what cannot fit beside what is there: the kernel would end the whole process for it.
 
     Args:
         needed: Bytes.
         freed: Bytes that would be given back for it.
+        beside: What is there.
+        remedy: What to do.
 
     Raises:
         UsageError: fewer can be taken.
     """
     free = available_bytes()
     if free is not None and needed > free + freed:
-        problem = f"expected {needed >> 20} MiB of memory beside what is served, got {(free + freed) >> 20} MiB"
-        raise UsageError("memory", problem, "free some, or drain the host and start it with the other version")
+        problem = f"expected {needed >> 20} MiB of memory beside {beside}, got {(free + freed) >> 20} MiB"
+        raise UsageError("memory", problem, remedy)
 
 
 def _available(root: Path) -> int | None:

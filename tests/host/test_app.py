@@ -64,6 +64,26 @@ def test_a_model_that_was_closed_is_freed_while_others_go_on(verified: Callable[
         assert second.served.tokenizer.encode("a", add_special=False, parse_special=False)
 
 
+def test_a_model_that_cannot_fit_is_refused_before_it_is_loaded(
+    verified: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sealhost.host import app
+    from sealhost.host.errors import UsageError
+
+    bundle = verified()
+    monkeypatch.setattr("sealhost.host.memory.available_bytes", lambda: bundle.weights.size - 1)
+    with app.Host(CONFIG) as host:
+        with pytest.raises(
+            UsageError, match=r"93 MiB of memory beside what runs on this machine, got 93 MiB"
+        ) as caught:
+            host.open(bundle)
+        assert caught.value.remedy == "free some, or take a smaller model"
+        with pytest.raises(ValueError, match="finished or closed"):
+            bundle.weights.view(0, 4)
+        monkeypatch.setattr("sealhost.host.memory.available_bytes", lambda: bundle.weights.size)
+        host.open(verified())
+
+
 @pytest.mark.usefixtures("no_collector")
 def test_a_model_that_makes_no_first_token_leaves_nothing_behind(
     verified: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
