@@ -2,7 +2,7 @@
 
 As a script it answers versus_llamacpp.py's lines: `read N` in, GB/s of N passes in one JSON object out.
 
-    python tests/bench/roofline.py THREADS
+    python tests/bench/roofline.py THREADS BYTES
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from sealhost.kernels.cpu.native import Library
 from sealhost.kernels.cpu.single import Single
 
 STREAM_BYTES = 96 << 20
-"""More than any cache holds."""
-LINES = STREAM_BYTES // 128
+"""More than most caches hold; the largest servers' hold three times as much."""
+LINE_BYTES = 128
+LINES = STREAM_BYTES // LINE_BYTES
+MOST_BYTES = 1 << 30
+"""Areas together: more than any cache holds."""
 
 
 def read(k, start, lines):
@@ -28,7 +31,7 @@ def read(k, start, lines):
     sums = [k.var(k.all(vector(I32, 8), 0)) for _ in range(4)]
     with k.loop(lines) as line:
         for index, slot in enumerate(sums):
-            at = k.at(start, k.times(line, 128), 32 * index)
+            at = k.at(start, k.times(line, LINE_BYTES), 32 * index)
             if index % 2 == 0:
                 k.prefetch(k.at(at, PREFETCH_BYTES))  # without it a core of some kinds reads a quarter less
             k.set(slot, k.b.add(k.get(slot), k.load(at, vector(I32, 8))))
@@ -54,13 +57,19 @@ def peak_of(dot):
 
 
 class Memory:
-    """Threads that each read an area of their own."""
+    """Threads that each read an area of their own.
 
-    def __init__(self, threads: int) -> None:
+    Args:
+        threads: How many.
+        size: Bytes of all areas: as many as what is compared reads again and again, for caches hold some of that.
+    """
+
+    def __init__(self, threads: int, size: int) -> None:
         library = Library()
         library.native("read", read)
         self._single = Single(library)
-        self._areas = [Arena().take(STREAM_BYTES) for _ in range(threads)]
+        self._lines = min(size, MOST_BYTES) // threads // LINE_BYTES
+        self._areas = [Arena().take(self._lines * LINE_BYTES) for _ in range(threads)]
         for area in self._areas:
             area[:] = 1
 
@@ -70,7 +79,7 @@ class Memory:
 
         def work(area):
             for _ in range(passes):
-                kernel(address(area), LINES)
+                kernel(address(area), self._lines)
 
         workers = [threading.Thread(target=work, args=(area,)) for area in self._areas]
         start = time.perf_counter()
@@ -78,12 +87,12 @@ class Memory:
             worker.start()
         for worker in workers:
             worker.join()
-        return len(workers) * passes * STREAM_BYTES / (time.perf_counter() - start) / 1e9
+        return len(workers) * passes * self._lines * LINE_BYTES / (time.perf_counter() - start) / 1e9
 
 
 def main() -> None:
     """Answers commands from standard input until it ends."""
-    memory = Memory(int(sys.argv[-1]))
+    memory = Memory(*map(int, sys.argv[-2:]))
     memory.read_gb_s(1)
     print(json.dumps({"ready": "memory"}), flush=True)
     for line in sys.stdin:

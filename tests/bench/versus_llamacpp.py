@@ -22,8 +22,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 WORKLOADS = (("decode", 128), ("prefill", 512))
-READ_PASSES = 10
-"""Of 96 MB each: a tenth of a second."""
+READ_BYTES = 2 << 30
+"""Read in a round to measure the memory: a tenth of a second."""
 
 
 ILLEGAL = "; its build uses instructions that this processor lacks, or AMX with no tile configuration (gcc 12 drops it)"
@@ -71,13 +71,13 @@ class Worker:
         self.process.wait(timeout=30)
 
 
-def compare(sides: list[Worker], memory: Worker, rounds: int) -> dict[str, Any]:
+def compare(sides: list[Worker], memory: Worker, rounds: int, passes: int) -> dict[str, Any]:
     """Runs the rounds; for each workload: every side's figures and the ratio first side / second side."""
     reads: list[float] = []
     figures: dict[str, list[list[float]]] = {verb: [[], []] for verb, _ in WORKLOADS}
     for number in range(rounds + 1):
         order = (0, 1) if number % 2 == 0 else (1, 0)
-        reads.append(memory.measure("read", READ_PASSES))
+        reads.append(memory.measure("read", passes))
         for verb, count in WORKLOADS:
             for side in order:
                 value = sides[side].measure(verb, count)
@@ -145,8 +145,9 @@ def main() -> None:
         Worker("worker_sealhost.py", options.model, options.threads),
         Worker("worker_llamacpp.py", options.model, options.threads),
     ]
-    memory = Worker("roofline.py", options.threads)
-    results = compare(sides, memory, options.rounds)
+    read = token_bytes(options.model)
+    memory = Worker("roofline.py", options.threads, read)
+    results = compare(sides, memory, options.rounds, max(READ_BYTES // read, 1))
     report(results, sides, options.model, options.threads)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
