@@ -41,7 +41,7 @@ class ModelFacts(NamedTuple):
 
     template: str | None
     tokenizer: str
-    warning: str | None
+    warning: str | None = None
 
 
 def facts_of(model: Path) -> ModelFacts:
