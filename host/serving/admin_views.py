@@ -37,7 +37,7 @@ def models(deployment: Deployment, registry: Registry) -> dict[str, Any]:
                 **_bundle(place.current),
                 **_judged(deployment, place.current),
                 "requests": registry.holders(place.current.served),
-                "engine": msgspec.to_builtins(place.current.served.engine.stats()),
+                "engine": place.current.served.engine.stats()._asdict(),
                 "context": place.current.served.context,
                 "previous": None
                 if place.earlier is None

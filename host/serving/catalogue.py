@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from . import prompts
 from .access import MAY_ASK
 from .refusal import INVALID_VALUE, http_refusal
@@ -106,7 +104,7 @@ class Ready:
         if not exchange.scope.get(MAY_ASK, False):
             await exchange.answer({"status": "ready"})
             return
-        models = {model.name: msgspec.to_builtins(model.engine.stats()) for model in self._registry.models}
+        models = {model.name: model.engine.stats()._asdict() for model in self._registry.models}
         await exchange.answer({"status": "ready", "models": models})
 
 

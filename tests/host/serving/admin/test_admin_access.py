@@ -26,7 +26,9 @@ def test_with_a_key_every_path_but_health_needs_it(make_desk: Callable[..., Any]
                 assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_admin_key"), path
         for path in HEALTH:
             assert desk.admin.get(path, headers=headers).status_code == 200
-    assert desk.admin.get("/admin/models").status_code == 200
+    answer = desk.admin.get("/admin/models")
+    assert answer.status_code == 200
+    assert answer.json()["models"][0]["engine"]["running"] == 0
     assert desk.admin.get("/admin/models", headers={"authorization": "bearer another-key"}).status_code == 200
 
 
