@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Final, Self
 
 from .apart import HashedApart
 from .chunks import ChunkHashing, hash_early
@@ -26,8 +26,8 @@ from .limits import MAX_WEIGHTS_BYTES
 from .paths import WEIGHTS
 from .source import Source
 
-if TYPE_CHECKING:
-    from pathlib import Path
+_THREADS: Final = Path("/proc/self/task")
+"""A folder for each thread, those of native libraries among them."""
 
 
 class HashedAhead:
@@ -82,7 +82,15 @@ class HashedAhead:
 
 def _hash_all(descriptor: int, path: str, size: int) -> ChunkHashing | HashedApart:
     """Begins to hash a file: apart if it can be, since that is faster."""
-    if threading.active_count() == 1:  # a fork copies the thread that asks for it, and what others were at stays undone
+    if _alone():  # a fork copies the thread that asks for it, and what others were at stays undone
         with contextlib.suppress(OSError):
             return HashedApart(descriptor, path, size)
     return ChunkHashing(descriptor, path, size)
+
+
+def _alone() -> bool:
+    """Whether this process is known to have one thread."""
+    try:
+        return len(list(_THREADS.iterdir())) == 1
+    except OSError:
+        return False

@@ -11,13 +11,16 @@ import pytest
 from sealhost.signing import Code, DirectoryTrust, SealError, ahead, apart, audit, chunks
 from sealhost.signing.ahead import HashedAhead
 
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+"""What other tests have loaded may have threads of its own; a child that hashes needs none of them."""
+
 
 @pytest.fixture(autouse=True, params=["threads", "apart"])
 def how(request, monkeypatch) -> str:
     """Who hashes: one helper thread, or two processes, wherever the tests run."""
     monkeypatch.setattr(chunks, "worker_count", lambda _: 2)
     monkeypatch.setattr(apart, "worker_count", lambda _: 2)
-    monkeypatch.setattr(ahead.threading, "active_count", lambda: 1 if request.param == "apart" else 2)
+    monkeypatch.setattr(ahead, "_alone", lambda: request.param == "apart")
     return request.param
 
 

@@ -7,14 +7,21 @@ import faulthandler
 import hashlib
 import os
 import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from sealhost.signing import Code, SealError, apart
+from sealhost.signing import Code, SealError, ahead, apart
+from sealhost.signing.ahead import HashedAhead
 from sealhost.signing.apart import HashedApart
 from sealhost.signing.chunks import ChunkHashing, Meter, chunk_table
 from sealhost.signing.limits import CHUNK_BYTES
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+"""What other tests have loaded may have threads of its own; a child that hashes needs none of them."""
 
 SIZE = 5 * CHUNK_BYTES + 777
 
@@ -167,12 +174,35 @@ def test_what_a_process_does(big, monkeypatch) -> None:
 
 
 def test_where_no_process_can_be_had_threads_do_it(seal_lab, monkeypatch) -> None:
-    from sealhost.signing.ahead import HashedAhead, threading
-
     def none() -> int:
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(ahead, "_alone", lambda: True)
     monkeypatch.setattr(apart.os, "fork", none)
-    with HashedAhead(seal_lab.root) as ahead:
-        assert isinstance(ahead._hashing, ChunkHashing)
+    with HashedAhead(seal_lab.root) as begun:
+        assert isinstance(begun._hashing, ChunkHashing)
+
+
+def test_a_process_with_other_threads_does_not_fork(seal_lab, monkeypatch) -> None:
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
+    with HashedAhead(seal_lab.root) as begun:
+        assert isinstance(begun._hashing, ChunkHashing)
+    over.set()
+    other.join()
+    monkeypatch.setattr(ahead, "_THREADS", Path("/nowhere"))  # another system, which does not say
+    with HashedAhead(seal_lab.root) as begun:
+        assert isinstance(begun._hashing, ChunkHashing)
+
+
+def test_a_process_that_has_only_begun_forks(seal_lab) -> None:
+    program = """
+import sys
+from pathlib import Path
+from sealhost.signing.ahead import HashedAhead
+with HashedAhead(Path(sys.argv[1])) as begun:
+    print(type(begun._hashing).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program, seal_lab.root], capture_output=True, text=True, check=True)
+    assert done.stdout == "HashedApart\n"
