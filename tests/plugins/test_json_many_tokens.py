@@ -110,6 +110,9 @@ SCHEMAS = {
     "counts that follow each other": text(pattern="^[a-z]{0,8}[a-z ]{0,12}-?$"),
     "counts in a loop": text(pattern="^([A-Z][a-z]{0,9} )*$"),
     "counts that overlap": text(pattern="^(.{0,9}a){2}$"),
+    "many readings of one text": text(pattern="^(.{0,12}a){3}$"),
+    "all but a mark, counted": text(pattern="^[^;]{0,20}(;[^;]{0,9}){1,2}$"),
+    "words with spaces between them": text(pattern="^([a-z]+ )*[A-Z][a-z]*$"),
     "words that are copied": text(pattern="^[a-z]+( [a-z]+){2,4}$"),
     "two patterns of one text": {"allOf": [text(pattern="^[a-zA-Z -]*$", minLength=4, maxLength=22), text(pattern="a")]},
     "names of hosts": text(format="hostname"),
@@ -122,6 +125,7 @@ SCHEMAS = {
 GRAMMARS = {
     "a class with a bound": 'root ::= ([a-z ]{2,24} "\\n"){1,3}',
     "a string with a bound": 'root ::= ("\\"" [^"\\\\\\x00-\\x1f]{1,20} "\\"" " "?){1,3}',
+    "hexadecimal digits": 'root ::= [0-9a-f]{2,40} ("-" [0-9a-fA-F]{1,12})*',
     "all but a few": 'root ::= [^<\\u0430]{0,30} "<" [^>]* ">"',
     "all but a few, for ever": 'root ::= ("- " [^\\r\\n\\u2028]+ "\\n")+',
 }

@@ -22,6 +22,7 @@ static uint32_t here;   /* the position after the ids of the history that were r
 static uint32_t read;   /* generated ids that were read; begins anew with each request */
 static int began, ended;
 static uint32_t masks[CACHED_MASKS][MASK_WORDS], next_mask, last_dear[2]; /* the two dear ones that served last, by number + 1 */
+static uint32_t last_served; /* the mask that did, by number */
 static struct {
     uint32_t owner; /* the position, 0: none */
     uint32_t depth; /* bytes of the longest beginning of a token that can follow */
@@ -100,6 +101,7 @@ static int32_t catch_up(void) {
 /* ---- masks: kept, taken from a position that is alike, or walked ---- */
 
 static const uint32_t *serve(uint32_t number) {
+    last_served = number;
     if (made[number].nodes >= LIKE_NODES && last_dear[0] != number + 1) {
         last_dear[1] = last_dear[0];
         last_dear[0] = number + 1;
@@ -113,7 +115,9 @@ static uint32_t like(uint32_t position, uint32_t *bytes) {
     *bytes = 0;
     for (uint32_t i = 0; i < 2 && last_dear[i]; i++) {
         uint32_t number = last_dear[i] - 1, depth = made[number].depth + 1;
-        uint32_t alike = made[number].owner ? alike_for(made[number].owner, position, depth < SHORT_BYTES ? depth : SHORT_BYTES) : 0;
+        uint32_t owner = made[number].owner, alike = owner ? alike_for(owner, position, least_of(depth, SHORT_BYTES)) : 0;
+        if (owner && same_for(owner, position) >= depth) /* where it has longer tokens, too */
+            alike = depth;
         if (alike <= *bytes)
             continue;
         *bytes = alike;
@@ -126,7 +130,7 @@ static uint32_t like(uint32_t position, uint32_t *bytes) {
 
 /* Those of another that are as short as the two positions are alike. */
 static void take_short(uint32_t *mask, const uint32_t *from, uint32_t bytes, uint32_t room) {
-    for (uint32_t i = 0; i < MASK_WORDS; i++)
+    for (uint32_t i = 0; i < mask_words; i++)
         mask[i] = (from[i] & short_tokens[bytes][i]) | plain_tokens[room][i];
 }
 
@@ -148,6 +152,7 @@ static const uint32_t *mask_of(uint32_t position) {
     uint32_t room = positions[position].room;
     if (bytes && bytes > made[alike].depth && room == positions[made[alike].owner].room)
         return serve(alike);
+    bytes = least_of(bytes, SHORT_BYTES);
     uint32_t number = free_mask();
     if (number == alike)
         number = free_mask();
@@ -155,8 +160,12 @@ static const uint32_t *mask_of(uint32_t position) {
     if (bytes)
         take_short(mask, masks[alike], bytes, room);
     else
-        copy_bytes(mask, plain_tokens[room], sizeof masks[0]); /* none with no letters */
-    if (!walk(room ? other_tokens : all_tokens, position, bytes, mask))
+        copy_bytes(mask, plain_tokens[room], mask_words * sizeof *mask); /* none with no letters */
+    struct mask_source from = {0};
+    uint32_t before = last_served;
+    if (before != number && made[before].owner && !positions[made[before].owner].room)
+        from = (struct mask_source){masks[before], made[before].owner, made[before].depth};
+    if (!walk(room ? other_tokens : all_tokens, position, bytes, &from, mask))
         return 0;
     made[number].owner = position;
     made[number].depth = walked_depth;

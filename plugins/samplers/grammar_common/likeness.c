@@ -28,10 +28,10 @@ static int add(uint32_t a, uint32_t b, uint32_t bytes) {
 }
 
 /* Compares what follows a pair; the number of bytes for which the first two are alike as far as this one tells. */
-static uint32_t compare(struct pair pair, uint32_t most) {
+static uint32_t compare(struct pair pair, uint32_t most, uint32_t enough) {
     for (uint32_t class = 0; class < class_count && pair.bytes < most; class++) {
         uint32_t a = next_aside(pair.a, class_byte[class]), b = next_aside(pair.b, class_byte[class]), left = most - pair.bytes - 1;
-        if (!may_look_aside())
+        if (!may_look_aside() || aside_spent() > enough)
             return pair.bytes;
         if (a == b)
             continue;
@@ -46,7 +46,7 @@ static uint32_t compare(struct pair pair, uint32_t most) {
 }
 
 uint32_t alike_for(uint32_t a, uint32_t b, uint32_t most) {
-    uint32_t spare = same_for(a, b);
+    uint32_t spare = same_for(a, b), enough = aside_spent() + LIKE_WORK;
     if (spare)
         return spare < most ? spare : most;
     for (uint32_t i = 0; i < PLACES; i++)
@@ -54,6 +54,6 @@ uint32_t alike_for(uint32_t a, uint32_t b, uint32_t most) {
     pair_count = 0;
     add(usual(a, most), usual(b, most), 0);
     for (uint32_t i = 0; i < pair_count && pairs[i].bytes < most; i++)
-        most = compare(pairs[i], most);
+        most = compare(pairs[i], most, enough);
     return most;
 }

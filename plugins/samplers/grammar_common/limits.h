@@ -25,12 +25,14 @@
 #define MAX_GROUPS 24u          /* groups in groups in a pattern: the parser calls itself so deep */
 #define MAX_FORCED 64u          /* ids of one FAST_FORWARD */
 #define PLAIN_LETTERS 32u       /* of a token that counts as plain (trie.h) */
-#define SHORT_BYTES 32u         /* tokens up to this length are told apart by it: all but some 1,500 of 128k */
+#define SHORT_BYTES 32u         /* tokens up to this length are told apart by it: all but 231 of the 128,256 of Llama 3 */
 #define MAX_SPELLINGS 49152u    /* different sets of bytes that the tokens of a subtree spell: 23,492 at 128k tokens */
 #define LOOP_TOKENS 64u         /* tokens below a position after which its loop is looked for: walking them costs the same */
 #define CACHED_MASKS 128u
 #define LIKE_NODES 1500u        /* a mask that looked at fewer is no dearer than asking what it is like */
+#define SWEEP_NODES LIKE_NODES  /* what a sweep counts for */
 #define LIKE_PAIRS 192u         /* pairs of positions that are compared for one mask */
+#define LIKE_WORK 4000u         /* of MAX_ASIDE_WORK, for one comparison: what a walk costs */
 #define MAX_ASIDE_WORK 60000u   /* paths looked at in a step for what only saves work; beside MAX_STEP_WORK */
 
 #endif

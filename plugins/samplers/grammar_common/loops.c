@@ -97,11 +97,12 @@ static struct loop *loop_of(uint32_t position) {
         if (is_beyond[class])
             add_bits(&loop->live, &beyond);
     }
+    loop->ways = loop->live;
     loop->knows_whole = !(loop->live.bits[0] & SPELLS_WHOLE) || loop->next == NOWHERE;
     if (!loop->knows_whole) /* until it is asked for */
         loop->bytes.bits[0] |= SPELLS_WHOLE;
     if (!may_look_aside()) { /* some of this is not known */
-        *loop = (struct loop){.live = any, .end = position, .knows_whole = 1};
+        *loop = (struct loop){.live = any, .ways = any, .end = position, .knows_whole = 1};
     }
     return loop;
 }
@@ -111,6 +112,8 @@ static void find_whole(uint32_t position) {
     if (loop->knows_whole)
         return;
     loop->knows_whole = 1;
+    if (loop->bytes.bits['~' / 32] >> '~' % 32 & 1 && leads_as_letters(position, '~'))
+        return;
     if (!all_lead_to(position, loop->next))
         loop->bytes.bits[0] &= ~SPELLS_WHOLE;
 }
@@ -127,12 +130,16 @@ static void extend(struct loop *loop, uint32_t letters) {
             loop->sure = (uint8_t)letters;
             return;
         }
+        const struct loop *after = loop_of(next);
+        if (after->found != position_round + 1) /* there was no time: of what follows, nothing is known */
+            return;
         loop->reach++;
         loop->sure = loop->reach > loop->sure ? loop->reach : loop->sure;
         loop->end = next;
         struct spelling bytes = loop->bytes;
         bytes.bits[0] &= ~SPELLS_WHOLE;
-        loop->is_over = !spells_only(&bytes, &loop_of(next)->bytes);
+        add_bits(&loop->ways, &after->live);
+        loop->is_over = !spells_only(&bytes, &after->bytes);
     }
 }
 
@@ -162,6 +169,25 @@ int look_round(uint32_t position, const struct node *node) {
         extend(loop, node->longest - node->depth - 1u);
     }
     return 1;
+}
+
+const struct loop *loop_followed(uint32_t position, uint32_t letters, uint32_t *whole) {
+    struct loop *loop = loop_of(position);
+    uint32_t at = position, known = 0, most = 0;
+    if (loop->found == position_round + 1) {
+        extend(loop, letters);
+        most = loop->sure < letters ? loop->sure : letters;
+    }
+    while (known < most && may_look_aside()) {
+        find_whole(at);
+        if (!(loops[at].bytes.bits[0] & SPELLS_WHOLE))
+            break;
+        uint32_t next = loops[at].next, same = next == at ? most : same_for(at, next);
+        known = known + same < most ? known + 1 : most;
+        at = next;
+    }
+    *whole = known;
+    return loop;
 }
 
 int goes_round_plain(uint32_t position) {

@@ -14,6 +14,7 @@
 struct loop {
     struct spelling bytes; /* which lead there; SPELLS_TORN: none ever does */
     struct spelling live;  /* which lead anywhere; both bits of what is not ASCII where some of it does */
+    struct spelling ways;  /* all that is live at it or at a position that it was followed to */
     uint32_t next;
     uint32_t asked, found; /* 1 + position_round when it was first asked for, and when it was found; 0: it never was */
     uint32_t end;          /* the position after `reach` letters, all of `bytes` */
@@ -35,6 +36,10 @@ static inline int spells_only(const struct spelling *some, const struct spelling
 
 /* Finds out what goes_round asks for, as far as it is worth it; 0: it is not. */
 int look_round(uint32_t position, const struct node *node);
+
+/* The loop of a position, followed for at least so many letters, as far as it goes on and as there is time. *whole: for how
+ * many letters, at most so many, characters beyond ASCII are known to lead where the others of the loop lead. */
+const struct loop *loop_followed(uint32_t position, uint32_t letters, uint32_t *whole);
 
 /* Whether all plain tokens (trie.h) can follow a position. May say no where they can. */
 int goes_round_plain(uint32_t position);

@@ -4,11 +4,13 @@
 
 #define BUCKETS 16384u
 #define TAKEN_LATELY 256u
+#define OUTDONE_AMONG 64u /* paths in one state: it is no matter of what is right */
 
 struct path {
     uint32_t state, stack;
 };
 
+#define NONE_FOUND 0xffffu
 #define UNCOUNTED 0xffffffffu
 
 struct stack_node { /* node 0 is the empty stack */
@@ -34,6 +36,7 @@ static uint32_t position_count, path_count, stack_count, work, aside_work;
 static struct path found[MAX_PATHS], seen[2 * MAX_PATHS];
 static uint32_t found_count, seen_count;
 static uint8_t found_accepts;
+static uint16_t last_found[MAX_STATES], before_found[MAX_PATHS]; /* with the same state; of a set that was made before, when no such is there */
 static uint32_t seen_marks[8 * MAX_PATHS], seen_round; /* open addressing: round << 12 | index */
 
 static uint32_t mixed(uint32_t a, uint32_t b) {
@@ -103,6 +106,34 @@ static void begin_set(void) {
     }
 }
 
+/* What a path can read, another can, too, that differs only in having more letters left, if neither has to read any yet:
+ * so of a pattern that takes a text in many ways, one for each call is kept. */
+static int outdoes(uint32_t a, uint32_t b) {
+    const struct stack_node *more = &stacks[a], *less = &stacks[b];
+    return more->back == less->back && more->below == less->below && more->count == less->count && more->left >= less->left &&
+           more->left != UNCOUNTED && !owed(a) && !owed(b);
+}
+
+static void add_found(struct path path) {
+    uint32_t last = last_found[path.state];
+    for (uint32_t i = last, looked = 0; i < found_count && found[i].state == path.state && looked < OUTDONE_AMONG; looked++) {
+        if (outdoes(found[i].stack, path.stack))
+            return;
+        if (outdoes(path.stack, found[i].stack)) {
+            found[i].stack = path.stack;
+            return;
+        }
+        i = before_found[i];
+    }
+    if (found_count == MAX_PATHS) {
+        too_much("ways to read one text");
+        return;
+    }
+    before_found[found_count] = last < found_count ? (uint16_t)last : NONE_FOUND;
+    last_found[path.state] = (uint16_t)found_count;
+    found[found_count++] = path;
+}
+
 /* Follows all that reads no byte. */
 static void follow(void) {
     for (uint32_t i = 0; i < seen_count && !position_problem; i++) {
@@ -131,10 +162,7 @@ static void follow(void) {
                 found_accepts = 1;
             break;
         default:
-            if (found_count == MAX_PATHS)
-                too_much("ways to read one text");
-            else
-                found[found_count++] = at;
+            add_found(at);
         }
     }
 }
@@ -171,12 +199,16 @@ static uint32_t room_of(struct path path) {
     return back->kind == STATE_BYTE ? 1 : back->letters + 1u; /* this letter, and those after it */
 }
 
-int reads_plain(const struct byte_set *set) {
-    static const struct byte_set plain = {{0, ~(1u << 2), ~(1u << 28), ~(1u << 31), ~0u, ~0u, ~0u, ~0u}}; /* no `"`, backslash, DEL */
+static int share_bytes(const struct byte_set *set, const struct byte_set *other) {
     uint32_t shared = 0;
     for (uint32_t i = 0; i < 8; i++)
-        shared |= set->bits[i] & plain.bits[i];
+        shared |= set->bits[i] & other->bits[i];
     return shared != 0;
+}
+
+int reads_plain(const struct byte_set *set) {
+    static const struct byte_set plain = {{0, ~(1u << 2), ~(1u << 28), ~(1u << 31), ~0u, ~0u, ~0u, ~0u}}; /* no `"`, backslash, DEL */
+    return share_bytes(set, &plain);
 }
 
 /* Longer plain tokens may follow none of the paths: so with less than PLAIN_LETTERS all paths are in one string. */
@@ -368,10 +400,37 @@ uint32_t find_next(uint32_t position, uint32_t class) {
     return next;
 }
 
+struct byte_set bytes_read(uint32_t position) {
+    struct byte_set all = {{0}};
+    const struct path *path = &paths[positions[position].first];
+    for (uint32_t i = 0; i < positions[position].count; i++)
+        for (uint32_t j = 0; j < 8; j++)
+            all.bits[j] |= sets[states[path[i].state].a].bits[j];
+    return all;
+}
+
+int leads_as_letters(uint32_t position, uint8_t byte) {
+    static const struct byte_set beyond = {{0, 0, 0, 0, ~0u, ~0u, ~0u, ~0u}};
+    const struct path *path = &paths[positions[position].first];
+    uint32_t letters = 0;
+    for (uint32_t i = 0; i < positions[position].count; i++) {
+        const struct state *state = &states[path[i].state];
+        letters += state->letters == LETTER_OF_LOOP && stacks[path[i].stack].left != UNCOUNTED;
+        if ((state->letters != LETTER_OF_LOOP && set_has(&sets[state->a], byte)) ||
+            (state->letters != LETTER_BEGIN && share_bytes(&sets[state->a], &beyond)))
+            return 0;
+    }
+    return letters > 0;
+}
+
 /* Of all that is made, a quarter is left to what has to be found. */
 int may_look_aside(void) {
     return aside_work < MAX_ASIDE_WORK && position_count < position_limit / 4 * 3 && path_count < POSITION_PATHS / 4 * 3 &&
            stack_count < MAX_STACK_NODES / 4 * 3;
+}
+
+uint32_t aside_spent(void) {
+    return aside_work;
 }
 
 uint32_t find_aside(uint32_t position, uint32_t class) {

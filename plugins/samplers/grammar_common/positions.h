@@ -32,13 +32,21 @@ uint32_t positions_renew(uint32_t position);
 
 uint32_t find_next(uint32_t position, uint32_t class);
 
+/* All bytes that may follow. */
+struct byte_set bytes_read(uint32_t position);
+
 /* Whether a set has a byte of plain tokens (trie.h). */
 int reads_plain(const struct byte_set *set);
 
-/* The same for what only saves work (loops.h, likeness.h): it spends an allowance of its own, and no bound that it meets
+/* Whether characters beyond ASCII are sure to lead where a plain byte leads, for only letters of counted strings read one or
+ * the other (states.h). */
+int leads_as_letters(uint32_t position, uint8_t byte);
+
+/* As next_position, for what only saves work (loops.h, likeness.h): it spends an allowance of its own, and no bound that it meets
  * refuses anything. NOWHERE may stand for what it could not find, after which may_look_aside says no until the next step. */
 uint32_t find_aside(uint32_t position, uint32_t class);
 int may_look_aside(void);
+uint32_t aside_spent(void); /* of the allowance, in this step */
 
 static inline uint32_t next_aside(uint32_t position, uint8_t byte) {
     uint32_t class = class_of[byte], found = transitions[position * class_count + class];

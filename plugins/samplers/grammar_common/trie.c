@@ -1,19 +1,21 @@
 #include "trie.h"
 
 #include "sealhost_guest.h"
+#include "spelled.h"
 
 #define BUCKETS 16384u
 #define TORN 255u
+#define NOTHING 1u /* the spelling of nothing */
 
 struct node nodes[MAX_NODES + 1];
 uint32_t ordered[2 * MAX_IDS];
 uint8_t ordered_bytes[2 * MAX_IDS];
-struct spelling spellings[MAX_SPELLINGS]; /* 0 is none */
+struct spelling spellings[MAX_SPELLINGS]; /* 0 is none, NOTHING stays empty */
 static uint16_t spelling_chain[MAX_SPELLINGS], spelling_buckets[BUCKETS];
-static uint32_t node_count, ordered_count, spelling_count = 1;
-static uint32_t order[2][MAX_IDS];
+static uint32_t node_count, ordered_count, spelling_count = NOTHING + 1;
 
 struct trie all_tokens, other_tokens;
+uint32_t mask_words;
 uint32_t plain_tokens[PLAIN_LETTERS + 1][MASK_WORDS];
 uint32_t short_tokens[SHORT_BYTES + 1][MASK_WORDS];
 
@@ -33,9 +35,8 @@ static int compare(uint32_t a, uint32_t b) {
     return left_length < right_length ? -1 : left_length > right_length;
 }
 
-/* Merge sort, bottom up; equal texts keep the order of their ids. Returns the sorted list. */
-static uint32_t *sorted(uint32_t count) {
-    uint32_t *from = order[0], *to = order[1];
+/* Merge sort, bottom up, between two lists; equal texts keep the order of their ids. Returns the one that is sorted. */
+static uint32_t *sorted(uint32_t *from, uint32_t *to, uint32_t count) {
     for (uint32_t width = 1; width < count; width *= 2) {
         for (uint32_t start = 0; start < count; start += 2 * width) {
             uint32_t middle = start + width < count ? start + width : count;
@@ -50,8 +51,7 @@ static uint32_t *sorted(uint32_t count) {
     return from;
 }
 
-/* Bytes of the UTF-8 character that begins here, 0: none does. */
-static uint32_t character(const uint8_t *text, uint32_t left) {
+uint32_t whole_character(const uint8_t *text, uint32_t left) {
     uint8_t lead = text[0];
     if (lead < 0x80)
         return 1;
@@ -73,7 +73,7 @@ static uint32_t plain_letters(uint32_t id) {
     const uint8_t *text = texts + offsets[id];
     uint32_t letters = 0;
     for (uint32_t at = 0, length = length_of(id), step; at < length; at += step) {
-        step = character(text + at, length - at);
+        step = whole_character(text + at, length - at);
         if (step == 0 || ++letters > PLAIN_LETTERS || text[at] < 0x20 || text[at] == 0x7f || text[at] == '"' || text[at] == '\\')
             return 0;
     }
@@ -129,8 +129,10 @@ static void close_child(uint32_t depth) {
     struct node *node = &nodes[child->node];
     uint32_t after = child->node + 1 < node_count ? nodes[child->node + 1].first : ordered_count; /* its own ids */
     node->end = node_count;
-    if (child->missing == 0 && ordered_count > after)
-        node->spelling = same_spelling(&child->below);
+    node->can_loop = child->missing == 0 && ordered_count > after;
+    node->ends_torn = child->missing && after > node->first;
+    if (child->missing != TORN)
+        node->spelling = ordered_count > after ? same_spelling(&child->below) : NOTHING;
     for (uint32_t i = 0; i < 4; i++)
         parent->below.bits[i] |= child->below.bits[i];
     if (child->missing == TORN || (child->missing && after > node->first) || node->byte < 2)
@@ -173,6 +175,10 @@ static int add(const uint32_t *ids, uint32_t count, int skip_plain) {
 const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_table *table) {
     if (table->count > MAX_IDS)
         return "tokens";
+    /* the ids are sorted where it will stand what they are spelled with */
+    _Static_assert(sizeof beginning >= MAX_IDS * sizeof(uint32_t), "a list of ids has room there");
+    uint32_t *order = beginning[0];
+    mask_words = (table->count + 31) / 32;
     texts = table_bytes + table->bytes;
     offsets = (const uint32_t *)(const void *)(table_bytes + table->offsets);
     const uint8_t *types = table_bytes + table->types;
@@ -183,7 +189,7 @@ const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_t
             continue;
         if (length_of(id) == 0 || length_of(id) > MAX_TOKEN_BYTES)
             continue;
-        order[0][count++] = id;
+        order[count++] = id;
         uint32_t letters = plain_letters(id);
         if (letters)
             plain_tokens[letters][id / 32] |= 1u << (id % 32);
@@ -191,19 +197,21 @@ const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_t
             short_tokens[length_of(id)][id / 32] |= 1u << (id % 32);
     }
     for (uint32_t letters = 1; letters <= PLAIN_LETTERS; letters++)
-        for (uint32_t word = 0; word < MASK_WORDS; word++)
+        for (uint32_t word = 0; word < mask_words; word++)
             plain_tokens[letters][word] |= plain_tokens[letters - 1][word];
     for (uint32_t length = 1; length <= SHORT_BYTES; length++)
-        for (uint32_t word = 0; word < MASK_WORDS; word++)
+        for (uint32_t word = 0; word < mask_words; word++)
             short_tokens[length][word] |= short_tokens[length - 1][word];
-    const uint32_t *ids = sorted(count);
+    const uint32_t *ids = sorted(order, following[0], count);
     node_count = 0;
     all_tokens.first = 0;
     if (!add(ids, count, 0))
         return "bytes of tokens";
+    uint32_t added = ordered_count;
     all_tokens.end = other_tokens.first = node_count;
     if (!add(ids, count, 1))
         return "bytes of tokens";
     other_tokens.end = node_count;
+    spelled_build(texts, offsets, added);
     return 0;
 }

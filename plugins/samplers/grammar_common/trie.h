@@ -27,6 +27,7 @@ struct node {
     uint32_t first;    /* ids that end in the subtree: in `ordered` from here to the `first` of the node `end` */
     uint8_t byte, depth;
     uint8_t longest;   /* bytes of the longest token of the subtree */
+    uint8_t can_loop : 1, ends_torn : 1; /* a character ends here, and some token goes on; a token ends here, and no character */
     uint16_t spelling; /* what follows this node in all of them, 0: that is not told */
 };
 
@@ -44,6 +45,11 @@ extern struct spelling spellings[MAX_SPELLINGS];
 extern struct trie all_tokens, other_tokens;
 extern uint32_t plain_tokens[PLAIN_LETTERS + 1][MASK_WORDS]; /* by the most letters */
 extern uint32_t short_tokens[SHORT_BYTES + 1][MASK_WORDS];   /* all ids, by the most bytes */
+
+extern uint32_t mask_words; /* of the vocabulary */
+
+/* Bytes of the UTF-8 character that begins here, 0: none does. */
+uint32_t whole_character(const uint8_t *text, uint32_t left);
 
 /* Returns 0, or what there was too much of. */
 const char *trie_build(const uint8_t *table_bytes, const struct sealhost_token_table *table);

@@ -2,6 +2,7 @@
 
 #include "loops.h"
 #include "positions.h"
+#include "sweep.h"
 
 uint32_t walked_depth, walked_nodes;
 
@@ -16,13 +17,23 @@ static inline void allow_some(uint32_t from, uint32_t to, uint32_t least, uint32
             mask[ordered[from] / 32] |= 1u << (ordered[from] % 32);
 }
 
-int walk(struct trie trie, uint32_t position, uint32_t shortest, uint32_t *mask) {
+int walk(struct trie trie, uint32_t position, uint32_t shortest, const struct mask_source *from, uint32_t *mask) {
     uint32_t rows[MAX_TOKEN_BYTES + 1], deepest = 0, count = 0, width = class_count, round = position_round + 1; /* where the transitions of a position begin */
+    struct swept_path path = {0};
+    uint32_t sweeps = trie.first == all_tokens.first && shortest < SHORT_BYTES ? sweep(position, from, mask) : 0;
     rows[0] = usual(position, MAX_TOKEN_BYTES) * width;
     for (const struct node *node = &nodes[trie.first], *end = &nodes[trie.end]; node < end; count++) {
         if (node->longest <= shortest) {
             node = &nodes[node->end];
             continue;
+        }
+        uint32_t swept = sweeps ? swept_bytes(&path, node) : 0;
+        if (swept) {
+            deepest = swept > deepest ? swept : deepest;
+            if (!node->ends_torn) {
+                node = &nodes[node->end];
+                continue;
+            }
         }
         uint32_t depth = node->depth, class = class_of[node->byte], next = transitions[rows[depth] + class];
         if (!next)
@@ -32,9 +43,14 @@ int walk(struct trie trie, uint32_t position, uint32_t shortest, uint32_t *mask)
             continue;
         }
         depth++;
+        if (swept) {
+            allow_all(node->first, node[1].first, mask);
+            node = &nodes[node->end];
+            continue;
+        }
         next = usual(next, node->longest - depth);
         /* of few tokens that are long, none is worth looking round for */
-        uint32_t more = node->spelling && shortest < SHORT_BYTES ? goes_round(next, node, round) : NOT_KNOWN;
+        uint32_t more = node->can_loop && node->spelling && (shortest < SHORT_BYTES || loops[next].found == round) ? goes_round(next, node, round) : NOT_KNOWN;
         if (more == NOT_KNOWN) {
             rows[depth] = next * width;
             if (depth > deepest)
@@ -53,6 +69,6 @@ int walk(struct trie trie, uint32_t position, uint32_t shortest, uint32_t *mask)
         node = after;
     }
     walked_depth = deepest;
-    walked_nodes = count;
+    walked_nodes = count + sweeps * SWEEP_NODES;
     return !position_problem;
 }
