@@ -12,7 +12,7 @@ demo: $(VENV)/.installed
 	$(BIN)/sealhost demo
 
 test: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile
 
 # formatting, lint, types and layers: seconds, no model needed
 check: $(VENV)/.installed-dev links
