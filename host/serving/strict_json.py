@@ -45,6 +45,7 @@ _LONE_SURROGATE = re.compile(
 )
 """Everything up to an escaped half of a pair without the other half; possessive, so linear in the size of the body."""
 
+_KINDS = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean", type(None): "null"}
 _DECODER = msgspec.json.Decoder()
 _REMEDY = "send one JSON object in UTF-8"
 
@@ -69,7 +70,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unparsable(body, str(error)) from None
     if not isinstance(value, dict):
-        raise RequestError("expected a JSON object, got another JSON value", _REMEDY)
+        raise RequestError(f"expected a JSON object, got {_KINDS[type(value)]}", _REMEDY)
     return value
 
 

@@ -149,12 +149,7 @@ def test_a_bundle_that_is_refused_closes_the_admin_plane_too(
     ("arguments", "config", "code", "said"),
     [
         (["--sampler-config-file", "{file}"], "{}", 2, "expected --sampler with it"),
-        (
-            ["--sampler", "guard", "--sampler-config-file", "{file}"],
-            "[]",
-            2,
-            "expected a JSON object, got another JSON value",
-        ),
+        (["--sampler", "guard", "--sampler-config-file", "{file}"], "[]", 2, "expected a JSON object, got an array"),
         (["--sampler", "guard", "--sampler-config-file", "{file}"], "{", 2, "does not parse"),
         (["--sampler", "guard", "--sampler-config-file", "{file}"], None, 3, "E_IO"),
         (["--sampler", "guard", "--sampler-config-file", "{file}"], " " * 70_000, 1, "at most 65536 bytes"),

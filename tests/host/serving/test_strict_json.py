@@ -121,3 +121,19 @@ def test_looking_for_the_reason_takes_little_time() -> None:
         with pytest.raises(RequestError):
             parse_object(body)
         assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("[]", "an array"),
+        ('"x"', "a string"),
+        ("5", "a number"),
+        ("5.5", "a number"),
+        ("true", "a boolean"),
+        ("null", "null"),
+    ],
+)
+def test_another_kind_of_value_is_named_as_in_json(body: str, kind: str) -> None:
+    with pytest.raises(RequestError, match=f"expected a JSON object, got {kind};"):
+        parse_object(body.encode())

@@ -221,7 +221,7 @@ def test_a_tokenizer_that_is_wrong_fails_the_trials_that_are_about_it(name, kit_
     ("text", "code", "said"),
     [
         ('{"how": "x"}', 2, "sampler_config.how: expected one of"),
-        ("[1]", 2, "expected a JSON object, got another JSON value"),
+        ("[1]", 2, "expected a JSON object, got an array"),
         ('{"how"', 2, "config.json"),
         ('{"a": NaN}', 2, "config.json"),
         (None, 3, "config.json"),
