@@ -50,7 +50,6 @@ that were released come back."""
 _AHEAD_CHUNKS_PER_WORKER: Final = 4
 """The least that keeps each of many workers busy while a tensor is repacked."""
 
-
 _CHUNKS_AT_ONCE: Final = 2
 """Chunks that a worker reads and hashes together, since hashing two can take hardly longer than one (`hash_with`)."""
 
