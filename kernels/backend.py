@@ -23,14 +23,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
     from .batch import StepBatch
     from .formats import Format
     from .kv_type import KvType
+    from .sha256 import Sha256
 
 KV_BLOCK_TOKENS = 16
 """Positions in one KV block: small enough to waste little, large enough that tables stay short."""
@@ -321,8 +320,9 @@ class Backend(Protocol):
     def kv_type(self) -> KvType:
         """How its models keep keys and values; all of them in one way, so no pool ever mixes two."""
 
-    def sha256(self, buffers: Sequence[memoryview]) -> list[bytes]:
-        """SHA-256 of each buffer as fast as this machine can. Any thread; gives the GIL away for long buffers."""
+    @property
+    def sha256(self) -> Sha256:
+        """The fastest that this machine has for several buffers (clause 12)."""
 
     def builder(self, spec: DecoderSpec, *, threads: int) -> ModelBuilder:
         """Starts a model of this shape on this many threads."""

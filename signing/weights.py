@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import mmap
 import os
 import threading
@@ -28,17 +29,16 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from .chunks import anonymous_memory, hash_early, read_chunk, worker_count
 from .comparison import changed, chunk_change, file_change
 from .errors import Code, SealError
+from .hashing import EachSha256, check_sha256
 from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .source import size_changed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from .chunks import ChunkHashing, Meter
-
-    Sha256 = Callable[[Sequence[memoryview]], Sequence[bytes]]
-    """Digests of several buffers, in their order."""
+    from .hashing import Sha256
 
 Reading = Literal["whole", "ahead", "lazy"]
 """When weights are read and checked (clause 7.4): all before `verify` returns; a stretch ahead of who consumes them;
@@ -50,11 +50,8 @@ that were released come back."""
 _AHEAD_CHUNKS_PER_WORKER: Final = 4
 """The least that keeps each of many workers busy while a tensor is repacked."""
 
-_CHUNKS_AT_ONCE: Final = 2
-"""Chunks that a worker reads and hashes together, since hashing two can take hardly longer than one (`hash_with`)."""
-
-_SAMPLE_BYTES: Final = 4096, 1000
-"""Lengths that a faster SHA-256 is tried with: whole blocks, and not."""
+_AHEAD_MOST_BYTES: Final = 512 << 20
+"""The most for workers that hash several chunks together."""
 
 _UNREAD, _KEPT, _DROPPED = range(3)
 """What became of a chunk: not checked yet; right, and in memory; right, and not kept."""
@@ -124,12 +121,13 @@ class VerifiedWeights:
         workers = worker_count(count)
         self._states = bytearray(count)
         self._lazy = reading == "lazy"
-        self._ahead = ahead_chunks(workers)
+        self._workers = workers
+        self._ahead = ahead_chunks(workers, 1)
         self._begun = 0  # chunks before it were asked of the workers; lazy weights do not count
         self._pending: dict[int, Future[None]] = {}
         self._refusal: BaseException | None = None
         self._finished = self._closed = False
-        self._sha256: Sha256 = sha256_each
+        self._sha256: Sha256 = EachSha256()
         self._flat = hashlib.sha256() if signed.flat is not None else None
         self._absorbed = 0
         self._lock = threading.Condition()
@@ -161,18 +159,17 @@ class VerifiedWeights:
         return self._bytes[start:stop].toreadonly()
 
     def hash_with(self, sha256: Sha256) -> None:
-        """Has the chunks that no worker has begun hashed by a faster SHA-256 of several buffers.
+        """Has the chunks that no worker has begun hashed by a faster SHA-256, as many together as it takes.
 
         Args:
-            sha256: Any worker calls it, with buffers of up to a chunk. Part of what is trusted, as hashlib is.
+            sha256: Workers call it with buffers of up to a chunk.
 
         Raises:
             ValueError: it is no SHA-256.
         """
-        samples = [memoryview(bytearray([mark]) * length) for length in _SAMPLE_BYTES for mark in (1, 2)]
-        if list(sha256(samples)) != sha256_each(samples):
-            raise ValueError("expected a function that gives hashlib's SHA-256, got one that gives something else")
-        self._sha256 = sha256
+        check_sha256(sha256)
+        with self._lock:
+            self._sha256, self._ahead = sha256, ahead_chunks(self._workers, sha256.width)
 
     def release(self, start: int, stop: int) -> None:
         """Gives the whole pages inside [start, stop) back to the system; they read as zeros from then on.
@@ -233,14 +230,20 @@ class VerifiedWeights:
                 return []
             self._end_early()
             # in whole groups: whoever asks for one chunk after the other would get each on its own
-            end = min(-(-(chunks.stop + self._ahead) // _CHUNKS_AT_ONCE) * _CHUNKS_AT_ONCE, len(self._states))
+            width = self._sha256.width
+            end = min(-(-(chunks.stop + self._ahead) // width) * width, len(self._states))
             wanted = chunks if self._lazy else range(self._begun, end)
             new = [index for index in wanted if self._states[index] == _UNREAD and index not in self._pending]
-            for at in range(0, len(new), _CHUNKS_AT_ONCE):
-                together = new[at : at + _CHUNKS_AT_ONCE]
+            for together in self._groups(new, width):
                 self._pending |= dict.fromkeys(together, self._pool.submit(self._check, together))
             self._begun = max(self._begun, end)
             return [self._pending[index] for index in chunks if index in self._pending]
+
+    def _groups(self, chunks: Sequence[int], most: int) -> Iterator[Sequence[int]]:
+        """So many at most, in order; those that were hashed before and need no more reading are by themselves."""
+        for _, run in itertools.groupby(chunks, self._hashed.__contains__):
+            alike = list(run)
+            yield from (alike[at : at + most] for at in range(0, len(alike), most))
 
     def _end_early(self) -> None:
         """Takes over what was read before anybody asked; under the lock: no worker may share memory with a helper."""
@@ -311,11 +314,6 @@ class VerifiedWeights:
             self._lock.notify_all()
 
 
-def sha256_each(buffers: Sequence[memoryview]) -> list[bytes]:
-    """SHA-256 of each buffer, one after the other."""
-    return [hashlib.sha256(buffer).digest() for buffer in buffers]
-
-
 def _pool(workers: int) -> ThreadPoolExecutor:
     """Threads that begin what they are given in its order."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 — brings `logging`, which an audit does without
@@ -323,9 +321,10 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="sealhost-verify")
 
 
-def ahead_chunks(workers: int) -> int:
-    """Chunks that are read ahead of the furthest byte that was asked for."""
-    return max(_AHEAD_BYTES // CHUNK_BYTES, workers * _AHEAD_CHUNKS_PER_WORKER)
+def ahead_chunks(workers: int, width: int) -> int:
+    """Chunks that are read ahead of the furthest byte that was asked for, by workers that take so many together."""
+    together = min(workers * width, _AHEAD_MOST_BYTES // CHUNK_BYTES)
+    return max(_AHEAD_BYTES // CHUNK_BYTES, workers * _AHEAD_CHUNKS_PER_WORKER, together)
 
 
 def _end(descriptor: int, early: ChunkHashing | None) -> None:

@@ -12,9 +12,10 @@ from .isa import Isa, detect_isa, supported
 from .sync import available_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ..backend import Backend, DecoderSpec
+    from ..sha256 import Sha256
 
     def _fits(backend: CpuBackend) -> Backend:
         """The type checker refuses this when the Protocol is not kept."""
@@ -58,9 +59,10 @@ class CpuBackend:
         """Shown to operators, e.g. "cpu-avx2"."""
         return f"cpu-{self.isa}"
 
-    def sha256(self, buffers: Sequence[memoryview]) -> list[bytes]:
-        """Digests of the buffers, hashed in pairs where the processor can (clause 12)."""
-        return self._kernels.sha256(buffers)
+    @property
+    def sha256(self) -> Sha256:
+        """Hashes several buffers side by side where the processor can (clause 12)."""
+        return self._kernels.sha256
 
     def builder(self, spec: DecoderSpec, *, threads: int) -> CpuModelBuilder:
         """Starts a model of this shape on this many threads."""

@@ -2,7 +2,7 @@
 
 Rules (README clause 8)
 * The key covers these sources, the compiler's versions and the processor's features. The flow of a step is one file,
-  the products of an instruction set another, and so is what knows the KV cache's type.
+  the products of an instruction set another, and so is what knows the KV cache's type, and SHA-256.
 * The folder has mode 0700. One that belongs to someone else, or that others may write to, is refused: its code runs.
 * A file appears under its final name only when it is whole; the first line is its own SHA-256.
 """
@@ -20,7 +20,7 @@ import llvmlite.binding as llvm
 
 from ..errors import KernelError
 from ..kv_type import KvType
-from .loader import Kernels
+from .loader import Kernels, LoadedSha256
 from .objects import Flow
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[
         KernelError: the cache folder is not safe to use.
     """
     folder, key = _private(cache_directory()), cache_key()
-    paths = [folder / f"{key}-{name}.o" for name in ("flow", isa, f"kv-{kv_type}")]
+    paths = [folder / f"{key}-{name}.o" for name in ("flow", isa, f"kv-{kv_type}", "sha256")]
     found = {path: part for path in paths if (part := _read(path)) is not None}
     if len(found) < len(paths):
         _tell(progress, f"compiling the {isa} kernels for this processor (once, 10 to 20 seconds)")
@@ -80,6 +80,7 @@ def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[
             ("the flow of a step", compiler.compile_flow),
             (f"the products of {isa}", lambda: Flow("", (compiler.compile_products(isa),))),
             (f"attention to {kv_type}", lambda: Flow("", (compiler.compile_attention(kv_type),))),
+            ("SHA-256", lambda: Flow("", (compiler.compile_hashing(),))),
         )
         for path, (name, make) in zip(paths, makers, strict=True):
             if path not in found:
@@ -87,8 +88,9 @@ def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[
                 _write(path, found[path])
                 _tell(progress, f"compiled {name}")
         _tell(progress, f"compiled the kernels into {folder}")
-    parts = [found[path] for path in paths]
-    return Kernels(parts[0].symbol, tuple(code for part in parts for code in part.objects), isa, kv_type)
+    *step, hashing = (found[path] for path in paths)
+    sha256 = LoadedSha256(*hashing.objects)
+    return Kernels(step[0].symbol, tuple(code for part in step for code in part.objects), isa, kv_type, sha256)
 
 
 def _tell(progress: Callable[[str], None] | None, text: str) -> None:

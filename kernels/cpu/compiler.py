@@ -14,15 +14,19 @@ from numba.core.registry import cpu_target
 
 from .attention import attention_library
 from .dot import VERSIONS
-from .isa import wide_registers
+from .isa import hash_widths, wide_registers
 from .kernelset import SHARED
+from .native import Library
 from .objects import Flow
 from .products import product_library
+from .sha256 import add_pairs
+from .sha256_lanes import LANES, add_lanes
 
 if TYPE_CHECKING:
     from ..kv_type import KvType
     from .isa import Isa
-    from .native import Library
+
+_ADD_HASHING = {LANES: add_lanes, 2: add_pairs}
 
 
 def compile_flow() -> Flow:
@@ -43,6 +47,19 @@ def compile_attention(kv_type: KvType) -> bytes:
 def compile_products(isa: Isa) -> bytes:
     """Compiles one version of the matrix products."""
     return emit_object(product_library(VERSIONS[isa]), target_machine())
+
+
+def compile_hashing() -> bytes:
+    """Compiles what hashes several messages at once on this machine."""
+    return emit_object(hashing_library(), target_machine())
+
+
+def hashing_library() -> Library:
+    """The kernels for `hash_widths`."""
+    library = Library()
+    for width in hash_widths():
+        _ADD_HASHING[width](library)
+    return library
 
 
 def target_machine() -> llvm.TargetMachine:

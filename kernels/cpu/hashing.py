@@ -1,15 +1,23 @@
-"""SHA-256 of several buffers, two at a time where the processor has instructions for it (README clause 12)."""
+"""SHA-256 of several buffers, some side by side where the processor has instructions for it (README clause 12).
+
+Only buffers of the same length, in whole blocks, go side by side: then one more block holds nothing but the padding of
+all (FIPS 180-4, 5.1.1). Others, and what is left over, go to the next way, the last of which is hashlib.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from ..sha256 import Sha256
 
 BLOCK_BYTES: Final = 64
 _INITIAL: Final = (
@@ -18,47 +26,93 @@ _INITIAL: Final = (
 """FIPS 180-4, 5.3.3: words A to H."""
 _IN_LINES: Final = (5, 4, 1, 0, 7, 6, 3, 2)
 """Which of A to H stands where in a message's state; see `sha256.py`."""
-
-
-def sha256_each(buffers: Sequence[memoryview]) -> list[bytes]:
-    """SHA-256 of each buffer, one after the other."""
-    return [hashlib.sha256(buffer).digest() for buffer in buffers]
-
-
-def _alike(pair: Sequence[memoryview]) -> bool:
-    """Whether these are two buffers of as many whole blocks."""
-    if len(pair) != 2:
-        return False
-    length, other = (buffer.nbytes for buffer in pair)
-    return 0 < length == other and length % BLOCK_BYTES == 0
+_LANES: Final = 16
+_FEWEST_LANES: Final = 10
+"""Messages for which all lanes are worth their time; fewer are done sooner in pairs."""
 
 
 class PairedSha256:
-    """SHA-256 of each of several buffers; two of the same length are hashed side by side.
+    """SHA-256 of each of several buffers; two neighbours of the same length are hashed side by side.
 
     Args:
-        hash_two: The kernel; it releases the GIL.
+        hash_two: The kernel of `sha256.py`; it releases the GIL.
+        others: Hashes the rest.
     """
 
-    def __init__(self, hash_two: Callable[[int, int, int, int], None]) -> None:
-        self._hash_two = hash_two
+    width: Final = 2
+
+    def __init__(self, hash_two: Callable[[int, int, int, int], None], others: Sha256) -> None:
+        self._hash_two, self._others = hash_two, others
 
     def __call__(self, buffers: Sequence[memoryview]) -> list[bytes]:
-        """The digests, 32 bytes each, in the buffers' order."""
+        """See `Sha256`."""
         digests: list[bytes] = []
-        for at in range(0, len(buffers), 2):
-            pair = buffers[at : at + 2]
-            digests += self._pair(*pair) if _alike(pair) else sha256_each(pair)
+        for group in _alike(buffers, self.width):
+            digests += self._pair(*group) if _fit(group, self.width) else self._others(group)
         return digests
 
-    def _pair(self, first: memoryview, second: memoryview) -> tuple[bytes, bytes]:
-        """Both are as long and whole blocks, so one more block holds nothing but the padding (FIPS 180-4, 5.1.1)."""
-        state = [_INITIAL[word] for word in _IN_LINES]
-        states = np.array(state * 2, np.uint32)
-        padding = np.frombuffer(struct.pack(">B55xQ", 0x80, 8 * first.nbytes), np.uint8)
-        messages = np.frombuffer(first, np.uint8), np.frombuffer(second, np.uint8)
-        for one, other in (messages, (padding, padding)):
-            self._hash_two(one.ctypes.data, other.ctypes.data, one.size // BLOCK_BYTES, states.ctypes.data)
-        ordered = np.empty((2, 8), ">u4")
-        ordered[:, list(_IN_LINES)] = states.reshape(2, 8)
-        return ordered[0].tobytes(), ordered[1].tobytes()
+    def _pair(self, first: memoryview, second: memoryview) -> list[bytes]:
+        states = np.array([_INITIAL[word] for word in _IN_LINES] * 2, np.uint32)
+        for one, other in ((first, second), (padding := _padding(first), padding)):
+            addresses = _address(one), _address(other)
+            self._hash_two(*addresses, one.nbytes // BLOCK_BYTES, states.ctypes.data)
+        ordered = np.empty((2, len(_INITIAL)), np.uint32)
+        ordered[:, list(_IN_LINES)] = states.reshape(2, -1)
+        return _digests(ordered)
+
+
+class LanedSha256:
+    """SHA-256 of each of several buffers; up to sixteen neighbours of the same length are hashed side by side.
+
+    Args:
+        hash_sixteen: The kernel of `sha256_lanes.py`; it releases the GIL.
+        others: Hashes the rest.
+    """
+
+    width: Final = _LANES
+
+    def __init__(self, hash_sixteen: Callable[[int, int, int], None], others: Sha256) -> None:
+        self._hash_sixteen, self._others = hash_sixteen, others
+
+    def __call__(self, buffers: Sequence[memoryview]) -> list[bytes]:
+        """See `Sha256`."""
+        digests: list[bytes] = []
+        for group in _alike(buffers, self.width):
+            digests += self._lanes(group) if _fit(group, _FEWEST_LANES) else self._others(group)
+        return digests
+
+    def _lanes(self, group: Sequence[memoryview]) -> list[bytes]:
+        """Lanes that are left over hash the first message once more."""
+        states = np.repeat(np.array(_INITIAL, np.uint32)[:, np.newaxis], self.width, axis=1)
+        for messages in (group, [_padding(group[0])]):
+            starts = np.full(self.width, _address(messages[0]), np.int64)
+            starts[: len(messages)] = [_address(message) for message in messages]
+            self._hash_sixteen(starts.ctypes.data, messages[0].nbytes // BLOCK_BYTES, states.ctypes.data)
+        return _digests(states.T[: len(group)])
+
+
+def _alike(buffers: Sequence[memoryview], most: int) -> Iterator[list[memoryview]]:
+    """Neighbours of the same length, so many at most."""
+    for _, run in itertools.groupby(buffers, lambda buffer: buffer.nbytes):
+        alike = list(run)
+        yield from (alike[at : at + most] for at in range(0, len(alike), most))
+
+
+def _fit(group: Sequence[memoryview], fewest: int) -> bool:
+    """Whether these are enough, and in whole blocks."""
+    return len(group) >= fewest and group[0].nbytes > 0 and group[0].nbytes % BLOCK_BYTES == 0
+
+
+def _padding(message: memoryview) -> memoryview:
+    """The block behind a message of whole blocks."""
+    return memoryview(struct.pack(">B55xQ", 0x80, 8 * message.nbytes))
+
+
+def _address(buffer: memoryview) -> int:
+    """Of a buffer that is not empty; whoever uses it holds the buffer."""
+    return int(np.frombuffer(buffer, np.uint8).ctypes.data)
+
+
+def _digests(words: NDArray[np.uint32]) -> list[bytes]:
+    """Shape: (messages, 8), words A to H."""
+    return [row.tobytes() for row in words.astype(">u4")]

@@ -42,6 +42,9 @@ _NEEDS = {
 }
 
 
+_HASH_NEEDS = {16: ("avx512f", "avx512bw"), 2: ("sha", "ssse3", "sse4.1")}
+
+
 def supported() -> tuple[Isa, ...]:
     """The versions that this machine can run, fastest first."""
     features = llvm.get_host_cpu_features()
@@ -76,10 +79,10 @@ def detect_isa() -> Isa:
     return Isa(choice)
 
 
-def hashes_two() -> bool:
-    """Whether this machine has instructions for SHA-256 (x86), so that `sha256.py` can be compiled for it."""
+def hash_widths() -> tuple[int, ...]:
+    """How many messages this machine can hash side by side: 16 (`sha256_lanes.py`), 2 (`sha256.py`), both, or none."""
     features = llvm.get_host_cpu_features()
-    return all(features.get(name, False) for name in ("sha", "ssse3", "sse4.1"))
+    return tuple(width for width, needs in _HASH_NEEDS.items() if all(features.get(name, False) for name in needs))
 
 
 def wide_registers() -> bool:

@@ -18,11 +18,10 @@ from ..kv_type import KvType
 from . import attention, barrier, elementwise, features
 from .dot import VERSIONS
 from .emit import I64
-from .isa import Isa, hashes_two
+from .isa import Isa
 from .native import Library, inline
 from .packing import add_packing
 from .products import product_library
-from .sha256 import add_hashing
 
 OPTIONS: dict[str, Any] = {
     "nogil": True,
@@ -72,8 +71,6 @@ merge = SHARED.native("merge", attention.merge)
 start_state = SHARED.native("start_state", attention.start_state)
 finish_state = SHARED.native("finish_state", attention.finish_state)
 add_packing(SHARED)
-if hashes_two():
-    add_hashing(SHARED)
 
 _ATTENTION = attention.attention_library(KvType.FLOAT16, many=False)
 """Any type's: only names and arguments matter to the callers."""

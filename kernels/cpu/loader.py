@@ -1,4 +1,4 @@
-"""Links object code into the process and makes its entry point callable, with LLVM alone."""
+"""Links object code into the process and makes its entry points callable, with LLVM alone."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING
 import llvmlite.binding as llvm
 
 from ..errors import KernelError
-from .hashing import PairedSha256, sha256_each
-from .isa import hashes_two
+from ..sha256 import EachSha256
+from .hashing import LanedSha256, PairedSha256
+from .isa import hash_widths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..kv_type import KvType
+    from ..sha256 import Sha256
     from .isa import Isa
 
 PACK_SYMBOL = "sealhost_pack"
 """Of `packing.py`."""
 _PACK_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)
-HASH_SYMBOL = "sealhost_hash_two"
-"""Of `sha256.py`."""
-_HASH_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+_HASH_SYMBOLS = {2: "sealhost_hash_two", 16: "sealhost_hash_sixteen"}
+"""By how many messages they take; of `sha256.py` and `sha256_lanes.py`."""
+_PAIR_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+_LANES_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -36,30 +39,22 @@ class Kernels:
         objects: Object code that together resolves all names but those of the C library.
         isa: What the products among it were made for.
         kv_type: What the cache's kernels among it were made for.
+        sha256: Loaded beside it.
 
     Attributes:
         isa: The same.
         kv_type: The same.
+        sha256: The same.
         pack: Packs tiles of a matrix; arguments as in `packing.py`. Releases the GIL, too.
-        sha256: As `backend.Backend` says.
     """
 
-    def __init__(self, symbol: str, objects: tuple[bytes, ...], isa: Isa, kv_type: KvType) -> None:
-        self.isa, self.kv_type = isa, kv_type
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self._jit = llvm.create_lljit_compiler()
-        builder = llvm.JITLibraryBuilder().add_current_process().export_symbol(symbol).export_symbol(PACK_SYMBOL)
-        if hashes_two():
-            builder.export_symbol(HASH_SYMBOL)
-        for code in objects:
-            builder.add_object_img(code)
-        self._library = builder.link(self._jit, "sealhost-step")
+    def __init__(
+        self, symbol: str, objects: tuple[bytes, ...], isa: Isa, kv_type: KvType, sha256: LoadedSha256
+    ) -> None:
+        self.isa, self.kv_type, self.sha256 = isa, kv_type, sha256
+        self._library = _linked(objects, (symbol, PACK_SYMBOL), "sealhost-step")
         self._function = _PROTOTYPE(self._library[symbol])
         self.pack: Callable[..., None] = _PACK_PROTOTYPE(self._library[PACK_SYMBOL])
-        self.sha256: Callable[[Sequence[memoryview]], list[bytes]] = sha256_each
-        if hashes_two():
-            self.sha256 = PairedSha256(_HASH_PROTOTYPE(self._library[HASH_SYMBOL]))
 
     def binder(self, context: int, thread: int) -> Callable[[], int]:
         """A call of `enter(context, thread)` with its arguments fixed and its result unpacked."""
@@ -74,3 +69,40 @@ class Kernels:
             return result.value
 
         return call
+
+
+class LoadedSha256:
+    """See `backend.Sha256`.
+
+    Args:
+        code: What was compiled for `isa.hash_widths`, in this order of trying: sixteen, two, one.
+
+    Attributes:
+        width: Of the widest way.
+    """
+
+    def __init__(self, code: bytes) -> None:
+        widths = hash_widths()
+        self._library = _linked((code,), tuple(_HASH_SYMBOLS[width] for width in widths), "sealhost-sha256")
+        self._hash: Sha256 = EachSha256()
+        if 2 in widths:
+            self._hash = PairedSha256(_PAIR_PROTOTYPE(self._library[_HASH_SYMBOLS[2]]), self._hash)
+        if 16 in widths:
+            self._hash = LanedSha256(_LANES_PROTOTYPE(self._library[_HASH_SYMBOLS[16]]), self._hash)
+        self.width = self._hash.width
+
+    def __call__(self, buffers: Sequence[memoryview]) -> list[bytes]:
+        """The digests, 32 bytes each, in the buffers' order."""
+        return self._hash(buffers)
+
+
+def _linked(objects: tuple[bytes, ...], symbols: tuple[str, ...], name: str) -> llvm.ResourceTracker:
+    """Object code in this process, with the addresses of these symbols; it lives as long as what this answers."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    for code in objects:
+        builder.add_object_img(code)
+    return builder.link(llvm.create_lljit_compiler(), name)

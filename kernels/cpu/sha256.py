@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .emit import I8, I32, vector
+from .hashing import BLOCK_BYTES
 
 if TYPE_CHECKING:
     from .emit import Emit
@@ -41,7 +42,7 @@ def _cube_root(value: int) -> int:
     return low
 
 
-def add_hashing(library: Library) -> None:
+def add_pairs(library: Library) -> None:
     """Adds `hash_two` to a library; only for a processor that has the instructions."""
     library.native("hash_two", _hash_two)
 
@@ -51,7 +52,7 @@ def _hash_two(k: Emit, first: Any, second: Any, blocks: Any, states: Any) -> Non
     kept = [[k.var(k.load(k.at(states, 32 * number + 16 * half), _WORDS)) for half in (0, 1)] for number in (0, 1)]
     with k.loop(blocks) as block:
         begun = [[k.get(half) for half in halves] for halves in kept]
-        ended = _compress(k, [k.at(message, k.times(block, 64)) for message in messages], begun)
+        ended = _compress(k, [k.at(message, k.times(block, BLOCK_BYTES)) for message in messages], begun)
         for halves, before, after in zip(kept, begun, ended, strict=True):
             for half, old, new in zip(halves, before, after, strict=True):
                 k.set(half, k.b.add(old, new))

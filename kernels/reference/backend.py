@@ -10,7 +10,6 @@ Example:
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,17 +17,17 @@ import numpy as np
 from ..backend import GLOBAL_ROLES, KV_BLOCK_TOKENS, Role
 from ..errors import BatchError, FormatError, KernelError
 from ..kv_type import KvType
+from ..sha256 import EachSha256
 from .dequantise import dequantise
 from .kept import as_kept
 from .ops import ACTIVATIONS, Sight, paged_attention, quantise_activations, rms_norm, rotate, soft_cap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from ..backend import Backend, DecoderSpec, Tensor
     from ..batch import StepBatch
+    from ..sha256 import Sha256
 
     Real = NDArray[np.floating]
 
@@ -74,9 +73,10 @@ class ReferenceBackend:
         """Shown to operators."""
         return "reference"
 
-    def sha256(self, buffers: Sequence[memoryview]) -> list[bytes]:
+    @property
+    def sha256(self) -> Sha256:
         """One after the other."""
-        return [hashlib.sha256(buffer).digest() for buffer in buffers]
+        return EachSha256()
 
     def builder(self, spec: DecoderSpec, *, threads: int) -> ReferenceBuilder:
         """Starts a model; `threads` is NumPy's own affair."""

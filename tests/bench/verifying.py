@@ -6,7 +6,7 @@
 * hashing: `verify`'s one process over a file in the page cache, against `openssl speed -bytes 1048576 -evp sha256` on the
   same core; a process of its own is one thread, too.
 * reading: the same where no process can be had (a host's audit before a swap, the signer): a thread that reads.
-* loading: the same, as a loader hashes that file: two chunks at once where the processor can (kernels/README.md, clause 12).
+* loading: the same, as a loader hashes that file: several chunks at once where the processor can (kernels/README.md, clause 12).
 * threads: two of the first over that file, against one.
 * process: `sealhost verify` of a 256 MB bundle, against `model_signing verify key` of the same directory; whole processes.
   Give both tools from environments of their own, as their users have them: a developer's one costs each start 10 ms.

@@ -24,10 +24,12 @@ def counted(monkeypatch, cpu):
     flow = cache._read(folder / f"{key}-flow.o")
     products = cache._read(folder / f"{key}-{cpu.isa}.o")
     attention = cache._read(folder / f"{key}-kv-{cpu.kv_type}.o")
+    hashing = cache._read(folder / f"{key}-sha256.o")
     calls = []
     monkeypatch.setattr(compiler, "compile_flow", lambda: calls.append("flow") or flow)
     monkeypatch.setattr(compiler, "compile_products", lambda isa: calls.append(isa) or products.objects[0])
     monkeypatch.setattr(compiler, "compile_attention", lambda kv_type: calls.append(kv_type) or attention.objects[0])
+    monkeypatch.setattr(compiler, "compile_hashing", lambda: calls.append("sha256") or hashing.objects[0])
     return calls
 
 
@@ -43,19 +45,19 @@ def test_the_first_load_compiles_and_says_so_and_the_second_does_not(monkeypatch
     monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "new" / "cache"))
     told = []
     load_kernels(cpu.isa, progress=told.append)
-    assert counted == ["flow", cpu.isa, "float16"]
+    assert counted == ["flow", cpu.isa, "float16", "sha256"]
     assert "compiling" in told[0]
     assert stat.S_IMODE((tmp_path / "new" / "cache").stat().st_mode) == 0o700
     load_kernels(cpu.isa, progress=told.append)
-    assert counted == ["flow", cpu.isa, "float16"]
-    assert len(told) == 5
+    assert counted == ["flow", cpu.isa, "float16", "sha256"]
+    assert len(told) == 6
 
 
 def test_another_type_of_cache_compiles_its_attention_alone(monkeypatch, tmp_path, counted, cpu):
     monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
     load_kernels(cpu.isa, KvType.FLOAT16)
     assert load_kernels(cpu.isa, KvType.INT8).kv_type is KvType.INT8
-    assert counted == ["flow", cpu.isa, "float16", "int8"]
+    assert counted == ["flow", cpu.isa, "float16", "sha256", "int8"]
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda _: b"", lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:]])

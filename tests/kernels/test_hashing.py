@@ -1,4 +1,4 @@
-"""SHA-256 two at a time equals hashlib's, whatever the lengths."""
+"""SHA-256 of several messages at a time equals hashlib's, whatever the lengths."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ import random
 
 import pytest
 
-from sealhost.kernels.cpu import CpuBackend
-from sealhost.kernels.cpu.hashing import PairedSha256, sha256_each
-from sealhost.kernels.cpu.isa import hashes_two
+from sealhost.kernels.cpu import cache, compiler, loader
+from sealhost.kernels.cpu.isa import hash_widths
+from sealhost.kernels.cpu.loader import LoadedSha256
 from sealhost.kernels.cpu.sha256 import round_constants
 
 NUMBERS = random.Random(9)
+HASH_WIDTHS = hash_widths()
 
 
 def digests(buffers: list[bytes]) -> list[bytes]:
     return [hashlib.sha256(buffer).digest() for buffer in buffers]
+
+
+@pytest.fixture(params=["this machine's", *HASH_WIDTHS])
+def sha256(request, monkeypatch, cpu):
+    """The ways of this machine together, and each by itself with hashlib for the rest."""
+    if request.param != "this machine's":
+        monkeypatch.setattr(loader, "hash_widths", lambda: (request.param,))
+    return LoadedSha256(cache._read(cache.cache_directory() / f"{cache.cache_key()}-sha256.o").objects[0])
 
 
 @pytest.mark.parametrize(
@@ -33,38 +42,73 @@ def digests(buffers: list[bytes]) -> list[bytes]:
         [1 << 20, 1 << 20, 1 << 20],
         [192, 192, 55, 56, 63, 65, 119, 120],
         *([64 * blocks] * 2 for blocks in (2, 3, 5, 8, 13)),
+        *([128] * count for count in range(9, 19)),
+        [640] * 37,
+        [64] * 12 + [128] * 16 + [1000] * 11 + [0] * 16 + [192] * 15 + [100],
+        [1 << 20] * 16,
     ],
-    ids=str,
+    ids=lambda lengths: str(lengths) if len(lengths) < 9 else f"{len(lengths)} of {lengths[0]} to {lengths[-1]}",
 )
-def test_any_lengths_give_what_hashlib_gives(lengths) -> None:
+def test_any_lengths_give_what_hashlib_gives(sha256, lengths) -> None:
     buffers = [NUMBERS.randbytes(length) for length in lengths]
-    assert CpuBackend().sha256([memoryview(buffer) for buffer in buffers]) == digests(buffers)
+    assert sha256([memoryview(buffer) for buffer in buffers]) == digests(buffers)
 
 
-def test_buffers_may_begin_anywhere_and_are_left_alone() -> None:
-    whole = bytearray(NUMBERS.randbytes(5000))
-    views = [memoryview(whole)[1 : 1 + 1984], memoryview(whole)[2007 : 2007 + 1984]]
+@pytest.mark.parametrize("count", [2, 16])
+def test_buffers_may_begin_anywhere_and_are_left_alone(sha256, count) -> None:
+    whole = bytearray(NUMBERS.randbytes(count * 2007))
+    views = [memoryview(whole)[2007 * index + index : 2007 * index + index + 1984] for index in range(count)]
     before = bytes(whole)
-    assert CpuBackend().sha256(views) == digests([bytes(view) for view in views])
+    assert sha256(views) == digests([bytes(view) for view in views])
     assert whole == before
     for view in views:
         view.release()  # nobody holds them any more
 
 
-@pytest.mark.skipif(not hashes_two(), reason="this processor has no instructions for SHA-256")
-def test_pairs_of_whole_blocks_go_through_the_kernel_and_the_rest_does_not() -> None:
-    calls = []
-    kernels = CpuBackend()._kernels  # the code lives as long as this
-    real = kernels.sha256
+def test_a_backend_offers_the_widest_way_of_its_machine(cpu) -> None:
+    assert cpu.sha256.width == max(HASH_WIDTHS, default=1)
+    buffers = [NUMBERS.randbytes(128) for _ in range(21)]
+    assert cpu.sha256([memoryview(buffer) for buffer in buffers]) == digests(buffers)
 
-    def counted(first, second, blocks, states):
-        calls.append(blocks)
-        real._hash_two(first, second, blocks, states)
 
+def test_a_machine_without_instructions_for_it_has_hashlib(monkeypatch) -> None:
+    for module in (compiler, loader):
+        monkeypatch.setattr(module, "hash_widths", lambda: ())
+    sha256 = LoadedSha256(compiler.compile_hashing())
+    assert sha256.width == 1
+    assert sha256([memoryview(b"one"), memoryview(b"two")]) == digests([b"one", b"two"])
+
+
+class Counted:
+    """A kernel, and a note of how many blocks it was asked for."""
+
+    def __init__(self, kernel) -> None:
+        self.kernel, self.blocks = kernel, []
+
+    def __call__(self, *arguments: int) -> None:
+        self.blocks.append(arguments[-2])
+        self.kernel(*arguments)
+
+
+@pytest.mark.skipif(2 not in HASH_WIDTHS, reason="this processor has no instructions for SHA-256")
+def test_pairs_of_whole_blocks_go_through_the_kernel_and_the_rest_does_not(monkeypatch, cpu) -> None:
+    pairs = cpu.sha256._hash if cpu.sha256.width == 2 else cpu.sha256._hash._others
+    counted = Counted(pairs._hash_two)
+    monkeypatch.setattr(pairs, "_hash_two", counted)
     buffers = [NUMBERS.randbytes(length) for length in (640, 640, 640, 641, 70, 70, 640)]
-    assert PairedSha256(counted)([memoryview(buffer) for buffer in buffers]) == digests(buffers)
-    assert calls == [10, 1]  # the first two, then the block of padding of both
-    assert sha256_each([memoryview(buffer) for buffer in buffers]) == digests(buffers)
+    assert pairs([memoryview(buffer) for buffer in buffers]) == digests(buffers)
+    assert counted.blocks == [10, 1]  # the first two, then the block of padding of both
+
+
+@pytest.mark.skipif(16 not in HASH_WIDTHS, reason="this processor has no AVX-512")
+@pytest.mark.parametrize(("count", "calls"), [(9, 0), (10, 1), (16, 1), (25, 1), (26, 2), (32, 2)])
+def test_enough_messages_of_whole_blocks_go_through_the_lanes(monkeypatch, cpu, count, calls) -> None:
+    lanes = cpu.sha256._hash
+    counted = Counted(lanes._hash_sixteen)
+    monkeypatch.setattr(lanes, "_hash_sixteen", counted)
+    buffers = [NUMBERS.randbytes(640) for _ in range(count)] + [NUMBERS.randbytes(641) for _ in range(16)]
+    assert lanes([memoryview(buffer) for buffer in buffers]) == digests(buffers)
+    assert counted.blocks == [10, 1] * calls
 
 
 def test_the_constants_are_those_of_the_standard() -> None:

@@ -43,7 +43,7 @@ import sealhost.signing.chunks as chunks_module
 import sealhost.signing.weights as weights_module
 from sealhost.signing import DirectoryTrust, verify
 chunks_module._EARLY_BYTES = 32 << 20  # memory goes with these
-weights_module.ahead_chunks = lambda _: 8
+weights_module.ahead_chunks = lambda *_: 8
 home = Path(sys.argv[1])
 for reading in ("ahead", "lazy"):
     weights = verify(home / "b", DirectoryTrust(home / "keys"), reading=reading).weights

@@ -163,7 +163,7 @@ def test_an_attack_during_a_load_is_refused_or_has_no_effect(
 ) -> None:
     monkeypatch.setattr("sealhost.signing.weights.worker_count", lambda _: 1)
     monkeypatch.setattr("sealhost.signing.chunks.worker_count", lambda _: 1)  # nothing before it is asked for
-    monkeypatch.setattr("sealhost.signing.weights.ahead_chunks", lambda _: 1)
+    monkeypatch.setattr("sealhost.signing.weights.ahead_chunks", lambda *_: 1)
     full = attack.get("full", False)
     arguments = {key: value for key, value in attack.items() if key not in KEYS}
     struck = []

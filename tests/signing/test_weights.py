@@ -10,16 +10,32 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from consuming import load, settle
 
 from sealhost.signing import Code, DirectoryTrust, SealError, VerifiedWeights, verify
 from sealhost.signing.chunks import Meter
 from sealhost.signing.limits import CHUNK_BYTES
-from sealhost.signing.weights import SignedWeights
+from sealhost.signing.weights import SignedWeights, ahead_chunks
 
 CHUNKS = 9
 SIZE = (CHUNKS - 1) * CHUNK_BYTES + 5000
+
+
+def hashed(buffers) -> list[bytes]:
+    return [hashlib.sha256(buffer).digest() for buffer in buffers]
+
+
+class Faster:
+    """A SHA-256 of several buffers, and a note of their lengths."""
+
+    def __init__(self, *, width: int, each=hashed) -> None:
+        self.width, self.hashed, self._each = width, [], each
+
+    def __call__(self, buffers) -> list[bytes]:
+        self.hashed.append([len(buffer) for buffer in buffers])
+        return self._each(buffers)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +70,7 @@ def opened(tmp_path, content, monkeypatch):
         monkeypatch.setattr("sealhost.signing.weights.worker_count", lambda _: workers)
         monkeypatch.setattr("sealhost.signing.chunks.worker_count", lambda _: 2)
         monkeypatch.setattr("sealhost.signing.chunks._EARLY_BYTES", 2 * CHUNK_BYTES)
-        monkeypatch.setattr("sealhost.signing.weights.ahead_chunks", lambda _: 2)
+        monkeypatch.setattr("sealhost.signing.weights.ahead_chunks", lambda *_: 2)
         table = [hashlib.sha256(content[at : at + CHUNK_BYTES]).digest() for at in range(0, SIZE, CHUNK_BYTES)]
         if damage is not None:
             table[damage] = bytes(32)
@@ -75,13 +91,13 @@ def test_reading_stays_a_bounded_stretch_ahead_of_who_consumes(opened, reads) ->
     assert reads == [0, 1]
     weights.view(0, 10)
     settle(weights)
-    assert reads == [0, 1, 2, 3]  # workers take two at a time
+    assert reads == [0, 1, 2]
     weights.view(CHUNK_BYTES - 1, 3 * CHUNK_BYTES)
     settle(weights)
-    assert reads == [0, 1, 2, 3, 4, 5]
+    assert reads == [0, 1, 2, 3, 4]
     weights.view(0, 10)  # what is behind asks for nothing new
     settle(weights)
-    assert reads == [0, 1, 2, 3, 4, 5]
+    assert reads == [0, 1, 2, 3, 4]
     weights.finish()
     assert reads == list(range(CHUNKS))
 
@@ -138,9 +154,9 @@ def test_finishing_keeps_what_was_asked_for_and_nothing_else(opened, content) ->
     settle(weights)
     weights.finish()
     weights.finish()
-    assert weights.view(0, 4 * CHUNK_BYTES) == content[: 4 * CHUNK_BYTES]
+    assert weights.view(0, 3 * CHUNK_BYTES) == content[: 3 * CHUNK_BYTES]
     with pytest.raises(ValueError, match="finished"):
-        weights.view(0, 4 * CHUNK_BYTES + 1)
+        weights.view(0, 3 * CHUNK_BYTES + 1)
 
 
 @pytest.mark.parametrize("reading", ["ahead", "lazy"])
@@ -160,6 +176,8 @@ def test_a_refusal_is_every_later_answer(opened, reads, reading) -> None:
 
 def test_what_was_read_ahead_refuses_before_anyone_asks_for_it(opened) -> None:
     weights = opened("ahead", damage=1)
+    settle(weights)
+    weights.view(0, 1)
     settle(weights)
     with pytest.raises(SealError, match="for chunk 1 "):
         weights.view(0, 1)
@@ -296,24 +314,42 @@ def test_progress_goes_on_while_the_weights_are_consumed(seal_lab) -> None:
 
 
 def test_a_faster_hash_is_used_for_what_nobody_has_begun(opened, content) -> None:
-    weights, hashed = opened("ahead"), []
-
-    def faster(buffers):
-        hashed.append([len(buffer) for buffer in buffers])
-        return [hashlib.sha256(buffer).digest() for buffer in buffers]
-
+    weights, faster = opened("ahead"), Faster(width=2)
     settle(weights)
     weights.hash_with(faster)
-    hashed.clear()  # what it was tried with
+    faster.hashed.clear()  # what it was tried with
     assert weights.view(0, SIZE) == content
     weights.finish()
-    assert [lengths for lengths in hashed if lengths] == [[CHUNK_BYTES] * 2] * 3 + [[5000]]
+    assert [lengths for lengths in faster.hashed if lengths] == [[CHUNK_BYTES] * 2] * 3 + [[5000]]
+
+
+@pytest.mark.parametrize(
+    ("width", "read", "groups"), [(3, 3, [1, 3, 3]), (4, 4, [2, 4, 1]), (16, 9, [7])], ids=["3", "4", "16"]
+)
+def test_as_many_are_read_and_hashed_together_as_it_takes(opened, content, reads, width, read, groups) -> None:
+    weights, faster = opened("ahead"), Faster(width=width)
+    settle(weights)  # two, of which no group is waiting for more
+    weights.hash_with(faster)
+    faster.hashed.clear()
+    assert weights.view(0, 4) == content[:4]
+    settle(weights)
+    assert reads == list(range(read))  # two ahead, in whole groups
+    assert weights.view(0, SIZE) == content
+    assert [len(group) for group in faster.hashed if group] == groups
+    assert reads == list(range(CHUNKS))
+
+
+@pytest.mark.parametrize(
+    ("workers", "width", "chunks"), [(1, 1, 32), (32, 2, 128), (1, 16, 32), (2, 16, 32), (4, 16, 64), (32, 16, 128)]
+)
+def test_the_stretch_ahead_keeps_workers_busy_and_memory_bounded(workers, width, chunks) -> None:
+    assert ahead_chunks(workers, width) == chunks
 
 
 def test_a_wrong_chunk_is_named_whoever_hashes(opened) -> None:
     for damage in range(CHUNKS):
         weights = opened("ahead", damage=damage)
-        weights.hash_with(lambda buffers: [hashlib.sha256(buffer).digest() for buffer in buffers])
+        weights.hash_with(Faster(width=2))
         with pytest.raises(SealError, match=f"for chunk {damage} "):
             weights.view(0, SIZE)
 
@@ -325,11 +361,14 @@ def test_a_wrong_chunk_is_named_whoever_hashes(opened) -> None:
         lambda buffers: [hashlib.sha512(buffer).digest()[:32] for buffer in buffers],
         lambda buffers: [hashlib.sha256(buffers[0]).digest()] * len(buffers),
         lambda buffers: [hashlib.sha256(bytes(buffer)[: len(buffer) // 64 * 64]).digest() for buffer in buffers],
+        lambda buffers: hashed(buffers[:-1]) + hashed(buffers[:1]),
+        lambda buffers: hashed(bytes(np.frombuffer(buffer, "<u4").byteswap()) for buffer in buffers),
     ],
-    ids=["nothing", "another hash", "the first one's", "whole blocks only"],
+    ids=["nothing", "another hash", "the first one's", "whole blocks only", "one wrong", "other words"],
 )
-def test_what_is_no_sha256_is_refused(opened, content, wrong) -> None:
+@pytest.mark.parametrize("width", [1, 2, 16])
+def test_what_is_no_sha256_is_refused(opened, content, wrong, width) -> None:
     weights = opened("ahead")
     with pytest.raises(ValueError, match="SHA-256"):
-        weights.hash_with(wrong)
+        weights.hash_with(Faster(width=width, each=wrong))
     assert weights.view(0, SIZE) == content  # hashed as before

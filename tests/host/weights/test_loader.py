@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 from contextlib import suppress
 from functools import partial
@@ -20,6 +19,7 @@ from sealhost.host.weights.loader import load
 from sealhost.kernels.backend import DecoderSpec, RopeStyle
 from sealhost.kernels.errors import FormatError
 from sealhost.kernels.kv_type import KvType
+from sealhost.kernels.sha256 import EachSha256
 from sealhost.signing import Code, SealError
 
 STRING, ARRAY, U32 = 8, 9, 4
@@ -40,8 +40,7 @@ class RecordingBackend:
         self.memory_bytes = {"weights": 1}
         self.kv_type = KvType.FLOAT16
 
-    def sha256(self, buffers):
-        return [hashlib.sha256(buffer).digest() for buffer in buffers]
+    sha256 = EachSha256()
 
     def builder(self, spec, *, threads):
         if self.fail_at == "builder":
