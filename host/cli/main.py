@@ -20,18 +20,22 @@ from typing import TYPE_CHECKING
 from ...signing.errors import Code, ExitCode, SealhostError, escape_for_terminal
 from ..errors import UsageError
 from .begun import begun_weights
+from .ending import (
+    INTERRUPTED,
+    PIPE_CLOSED,
+    EndedError,
+    asked_to_end,
+    ended_by_signals,
+    fill_descriptors,
+    say_last,
+    tell_all,
+)
 from .verifying import plain_request, verify_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import cyclopts
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C: 128 and the signal's number, as shells expect."""
-
-PIPE_CLOSED = 141
-"""Exit code when the reader of our output went away, likewise."""
 
 _SWITCH_S = 0.0001
 """How long imports may keep a thread that hashes from its next chunk; Python's own 5 ms are two chunks."""
@@ -71,6 +75,7 @@ def command_line() -> cyclopts.App:
         version=_version(),
         config=Env(PREFIX, command=False),
         help_format="plaintext",
+        suppress_keyboard_interrupt=False,
     )
     for name, (place, summary) in _VERBS.items():
         app.command(f"{__package__}.{place}", name=name, help=summary)
@@ -79,6 +84,7 @@ def command_line() -> cyclopts.App:
 
 def main() -> None:
     """Entry point of the `sealhost` script."""
+    fill_descriptors()
     arguments = sys.argv[1:]
     if plain_request(arguments) is None:
         sys.exit(run(arguments))
@@ -87,34 +93,43 @@ def main() -> None:
     sys.setswitchinterval(_SWITCH_S)
     code = run(arguments)
     # all is said, and no file is left to be written: taking Python apart would cost another 10 ms
-    sys.stderr.flush()
     os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line; answers its exit code."""
+    """Runs one command line; answers its exit code when all that it has to say is said."""
+    with ended_by_signals():
+        return tell_all(_ended(arguments))
+
+
+def _ended(arguments: Sequence[str]) -> int:
     try:
         if (request := plain_request(arguments)) is not None:
             verify_bundle(request)
         else:
             with begun_weights(arguments):
                 _call(arguments)
-        sys.stdout.flush()
     except SealhostError as error:
         return _refuse(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except (BrokenPipeError, SystemExit):
-        # rich leaves with SystemExit; what is still buffered has nowhere to go, and must not fail again at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (KeyboardInterrupt, EndedError) as end:
+        return asked_to_end(end) or INTERRUPTED
+    except (BrokenPipeError, SystemExit):  # rich leaves with SystemExit
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 — the last line between a bug and a person
-        text = escape_for_terminal(f"{type(error).__name__}: {error}".replace("\n", " "))
-        remedy = "run it again with SEALHOST_DEBUG=1 and report what it prints"
-        return _refuse(
-            f"{Code.INTERNAL} sealhost: expected no fault of our own, got {text}; {remedy}", ExitCode.INTERNAL
-        )
+        return asked_to_end(error) or _fault(error)
     return ExitCode.OK
+
+
+def _fault(error: Exception) -> int:
+    """Says what nobody foresaw."""
+    if isinstance(error, OSError):  # not ours: a disk that is full, a limit that is reached, rights that are missing
+        where = escape_for_terminal(str(error.filename or "sealhost"))
+        problem = escape_for_terminal(error.strerror or str(error))
+        remedy = "check the disk, the rights and the limits (ulimit -a); SEALHOST_DEBUG=1 shows where"
+        return _refuse(f"{Code.IO} {where}: cannot go on: {problem}; {remedy}", ExitCode.IO)
+    text = escape_for_terminal(f"{type(error).__name__}: {error}".replace("\n", " "))
+    remedy = "run it again with SEALHOST_DEBUG=1 and report what it prints"
+    return _refuse(f"{Code.INTERNAL} sealhost: expected no fault of our own, got {text}; {remedy}", ExitCode.INTERNAL)
 
 
 def _call(arguments: Sequence[str]) -> None:
@@ -136,7 +151,7 @@ def _refuse(line: str, code: int) -> int:
         import traceback  # noqa: PLC0415 — only for this
 
         traceback.print_exc()
-    print(line, file=sys.stderr)
+    say_last(line)
     return int(code)
 
 

@@ -83,6 +83,8 @@ def test_a_refusal_is_one_line_with_its_exit_code(
         (SealError(Code.UNTRUSTED, "bundle", "expected a, got b", "trust it"), 4, "E_UNTRUSTED bundle:"),
         (WeightsError("general.architecture", "expected llama, got rwkv"), 1, "E_GGUF general.architecture:"),
         (ZeroDivisionError("bad\nluck \x1b[0m"), 5, "E_INTERNAL sealhost:"),
+        (OSError(28, "No space left on device"), 3, "E_IO sealhost: cannot go on: No space left on device;"),
+        (PermissionError(13, "Permission denied", "/x\x1b"), 3, "E_IO /x\\x1b: cannot go on: Permission denied;"),
         (MemoryError(), 5, "E_INTERNAL sealhost:"),
         (RecursionError(), 5, "E_INTERNAL sealhost:"),
     ],
