@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema
 from grammar_reference import EMPTY, NEVER, Language, Read, alt, both, cat, neither, others, pattern, repeat, rule, text
@@ -83,7 +84,7 @@ class Texts:
         return list(found.values())
 
     def _mentioned(self, schema: dict[str, Any], within: tuple[str, ...]) -> list[Part] | None:
-        own = {word: value for word, value in schema.items() if word in OWN and not _is_note(word, value)}
+        own = {word: value for word, value in _newer(schema).items() if word in OWN and not _is_note(word, value)}
         parts: list[Part] = [("own", own)] if own else []
         if "const" in schema:
             parts.append(("enum", [schema["const"]]))
@@ -94,9 +95,12 @@ class Texts:
         return None if more is None else parts + more
 
     def referred(self, ref: str) -> Any:
-        """What a pointer names."""
-        found = self.root
-        for part in ref.split("/")[1:]:
+        """What a reference names: the schema with an $id or an $anchor, or the part of it that a pointer leads to."""
+        name, _, fragment = ref.partition("#")
+        found = self.root if not name else _called(self.root, "$id", name)
+        if fragment and not fragment.startswith("/"):
+            return _called(found, "$anchor", fragment)
+        for part in map(unquote, fragment.split("/")[1:]):
             found = found[int(part)] if isinstance(found, list) else found[part.replace("~1", "/").replace("~0", "~")]
         return found
 
@@ -246,6 +250,28 @@ def dumps(value: Any) -> str:
 
 def _is_note(word: str, value: Any) -> bool:
     return (word == "format" and value not in FORMATS) or (word == "uniqueItems" and value is False)
+
+
+def _newer(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a schema of an earlier draft says, as 2020-12 has it."""
+    found = dict(schema)
+    for bound in ("Minimum", "Maximum"):
+        if (word := f"exclusive{bound}") in found and isinstance(found[word], bool):
+            is_exclusive = found.pop(word)
+            if is_exclusive and bound.lower() in found:
+                found[word] = found.pop(bound.lower())
+    if isinstance(found.get("items"), list):
+        found["prefixItems"] = found.pop("items")
+        found |= {"items": found["additionalItems"]} if "additionalItems" in found else {}
+    return found
+
+
+def _called(whole: Any, word: str, name: str) -> Any:
+    """The schema in it that has such an $id or $anchor."""
+    if isinstance(whole, dict) and str(whole.get(word)).removesuffix("#") == name:
+        return whole
+    parts = whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else []
+    return next((found for part in parts if (found := _called(part, word, name)) is not None), None)
 
 
 def _types(limits: list[dict[str, Any]]) -> list[str]:

@@ -71,6 +71,20 @@ WIDER: list[Any] = [
 ]  # fmt: skip
 """Keywords beside each other, and those that limit names, counts, steps and formats."""
 
+DRAFT_4, DRAFT_7 = {"$schema": "http://json-schema.org/draft-04/schema#"}, {"$schema": "http://json-schema.org/draft-07/schema#"}
+COMMON: list[Any] = [
+    {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}, {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}, {"type": "number", "minimum": -1.7976931348623157e308, "maximum": 1.7976931348623157e308},
+    {"minimum": 10**16 - 3, "maximum": 1e20}, {"exclusiveMinimum": 9999999999999998.5, "type": "integer"}, {"minimum": 1e-20, "maximum": 3e-16}, {"exclusiveMaximum": -1e-20, "minimum": -2e-16}, {"minimum": -1e-300, "maximum": 1.5e-16},
+    {"maximum": -9999999999999999, "minimum": -1e30}, {"allOf": [{"minimum": 0.30000000000000004}, {"exclusiveMinimum": 0.3}], "maximum": 0.75, "multipleOf": 0.25}, {"enum": [-1, 0, 1, 5], "minimum": 1e-20, "exclusiveMaximum": 5.00000000000000000001},
+    {"type": "integer", "minimum": 3, "exclusiveMinimum": True, "maximum": 12, "exclusiveMaximum": False, **DRAFT_4}, {"exclusiveMaximum": True, "maximum": 12.5, "minimum": 12, **DRAFT_4},
+    {"items": [{"const": 1}, {"type": "string"}], **DRAFT_7}, {"items": [{"const": 1}], "additionalItems": False, **DRAFT_7}, {"items": [{"const": 1}, {}], "additionalItems": {"type": "null"}, "minItems": 1, **DRAFT_7},
+    {"items": {"const": 1}, "additionalItems": False, **DRAFT_7}, {"type": "array", "additionalItems": False, **DRAFT_7}, {"items": [{}], "additionalItems": {"enum": [1, 12]}, "maxItems": 3, **DRAFT_7},
+    {"$ref": "#here", "$defs": {"a": {"$anchor": "here", "enum": [1, 12]}}}, {"$id": "https://example.org/s", "$ref": "https://example.org/s#/$defs/a", "$defs": {"a": {"const": "a"}}}, {"$ref": "#/$defs/a%20b~1c", "$defs": {"a b/c": {"const": 1}}},
+    {"properties": {"a": {"$ref": "urn:b"}, "b": {"$ref": "urn:b#/$defs/c"}}, "$defs": {"b": {"$id": "urn:b#", "const": 1, "$defs": {"c": {"const": "b"}}}}},
+    {"maxLength": 2147483647}, {"minLength": 2, "maxLength": 1e12}, {"type": "string", "contentMediaType": "application/json", "contentSchema": {"type": "integer"}, "x-order": 1, "example": "a"},
+]  # fmt: skip
+"""What schemas in use say in other words: bounds of machine numbers, earlier drafts, names of schemas, words for readers."""
+
 
 def random_join(rng: random.Random) -> dict[str, Any]:
     """Schemas that hold at once in some way; maybe no value fits them."""

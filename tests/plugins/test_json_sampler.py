@@ -12,7 +12,7 @@ import wasmtime
 from grammar_guest import SMALL, GrammarGuest
 from grammar_reference import Read
 from json_reference import CHECKER, Texts, dumps
-from json_schemas import SCHEMAS, WIDER, random_join, random_schema
+from json_schemas import COMMON, SCHEMAS, WIDER, random_join, random_schema
 from plugin_harness import GuestRefusedError
 
 from sealhost.plugins import reference_plugin
@@ -57,7 +57,7 @@ def compare(guest: GrammarGuest, schema: object, seed: object, steps: int) -> No
         read = read.take(SMALL.texts[chosen])
 
 
-ALL = [*SCHEMAS, *WIDER]
+ALL = [*SCHEMAS, *WIDER, *COMMON]
 
 
 @pytest.mark.parametrize("number", range(len(ALL)))
@@ -167,6 +167,8 @@ FITTING = [
     ({"patternProperties": {"^a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}, [{}, {"a": 1, "b": "x", "ab": 2}]),
     ({"type": "object", "minProperties": 1, "maxProperties": 2, "properties": {"a": {}, "b": {}}}, [{"a": 1}, {"b": 1}, {"a": 1, "b": 2}]),
     ({"type": "array", "maxItems": 1, "uniqueItems": True}, [[], [1]]),
+    ({"properties": {"a": {"$ref": "urn:b"}, "b": {"$ref": "#/$defs/c"}}, "$defs": {"c": {"const": 1}, "b": {"$id": "urn:b", "$ref": "#/$defs/c", "$defs": {"c": {"const": "b"}}}}},
+     [{"a": "b", "b": 1}]),
     ({"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}}}},
      [{}, {"kids": []}, {"kids": [{}, {"kids": [{}]}]}]),
 ]  # fmt: skip
@@ -250,7 +252,10 @@ REFUSED = {
     "a step of many digits": ({"multipleOf": 1.0009}, "multipleOf: expected a number whose digits are at most 1024"),
     "steps without a common one": ({"allOf": [{"multipleOf": 1e-16}, {"multipleOf": 1e15}]}, "multipleOf: expected a number over 0 of at most 17 digits"),
     "a step of nothing": ({"multipleOf": 0}, "multipleOf: expected a number over 0"),
-    "a limit of many digits": ({"minimum": 1e17}, "minimum: expected a number of at most 16 digits before the point and 16 after it"),
+    "a limit beyond the numbers that are written": ({"minimum": 1e17}, "some text fits"),
+    "a limit of many digits": ({"minimum": 10**65}, "minimum: expected a number of at most 64 characters"),
+    "a list of items beside another": ({"items": [{}], "prefixItems": [{}]}, "items: expected a schema beside prefixItems"),
+    "an anchor that is nowhere": ({"$ref": "#a", "$defs": {"a": {}}}, "$ref: expected #, #/..., #anchor or the $id"),
     "a value of many digits beside limits": ({"enum": [1, 1e-20], "minimum": 0}, "const: expected a number of at most 16 digits"),
     "other names that count": ({"minProperties": 2}, "minProperties: expected at most one more than there are names"),
     "many patterns of names": ({"patternProperties": {f"^{i}": {} for i in range(10)}}, "patternProperties: expected at most 9 patterns"),
@@ -263,7 +268,8 @@ REFUSED = {
     "ref to nothing": ({"$ref": "#/$defs/a", "minLength": 1}, "$ref: expected #"),
     "a pattern": ({"pattern": "(?=a)"}, "pattern: expected a plain group"),
     "half a letter": ({"minLength": 0.5}, "minLength: expected a whole number"),
-    "long": ({"maxLength": 5000}, "maxLength: expected at most 4096"),
+    "long": ({"minLength": 1e10}, "minLength: expected at most 1000000000"),
+    "many items": ({"maxItems": 1025}, "maxItems: expected at most 1024"),
     "no schema": ({"items": 3}, "schema: expected an object, true or false"),
     "no list": ({"anyOf": {}}, "anyOf: expected a list of schemas"),
     "no names": ({"required": [1]}, "required: expected a list of names"),

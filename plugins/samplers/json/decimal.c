@@ -11,11 +11,15 @@ static uint64_t power(uint32_t of_ten) {
     return found;
 }
 
-int read_decimal(const struct json *json, uint32_t index, struct decimal *value) {
+enum { IS_NUMBER = 1, IS_BEYOND = 2, IS_FINER = 4 };
+
+/* What of a number's digits there is room for, and whether it has others before these or after them; 0: it is none. */
+static int read_digits(const struct json *json, uint32_t index, struct decimal *value) {
     const struct json_node *node = &json->nodes[index];
     const uint8_t *text = json->text + node->at;
     int32_t exponent = 0, place = 0;
     uint32_t from = 0, to = 0;
+    int found = IS_NUMBER;
     *value = (struct decimal){0};
     if (node->kind != JSON_NUMBER || node->length > MAX_TEXT)
         return 0;
@@ -35,15 +39,35 @@ int read_decimal(const struct json *json, uint32_t index, struct decimal *value)
             continue;
         int32_t at = --place + exponent;
         uint64_t digit = text[i] - '0';
-        if (digit && (at >= (int32_t)WHOLE_DIGITS || at < -(int32_t)FRACTION_DIGITS))
-            return 0;
-        if (digit && at >= 0)
+        if (digit && at >= (int32_t)WHOLE_DIGITS)
+            found |= IS_BEYOND;
+        else if (digit && at < -(int32_t)FRACTION_DIGITS)
+            found |= IS_FINER;
+        else if (digit && at >= 0)
             value->whole += digit * power((uint32_t)at);
         else if (digit)
             value->fraction += digit * power((uint32_t)(at + (int32_t)FRACTION_DIGITS));
     }
     value->is_negative = text[0] == '-' && (value->whole || value->fraction);
-    return 1;
+    return found;
+}
+
+int read_decimal(const struct json *json, uint32_t index, struct decimal *value) {
+    return read_digits(json, index, value) == IS_NUMBER;
+}
+
+int read_bound(const struct json *json, uint32_t index, int sign, struct decimal *value, int *is_itself) {
+    int found = read_digits(json, index, value), is_negative = found && json->text[json->nodes[index].at] == '-';
+    *is_itself = found == IS_NUMBER;
+    if (found & IS_BEYOND)
+        *value = (struct decimal){is_negative, BEYOND, 0};
+    else if (found & IS_FINER && is_negative == (sign < 0)) { /* away from 0; what is cut off led the other way */
+        value->is_negative = is_negative;
+        value->fraction++;
+        value->whole += value->fraction / BEYOND;
+        value->fraction %= BEYOND;
+    }
+    return found != 0;
 }
 
 static int order(uint64_t a, uint64_t b) {

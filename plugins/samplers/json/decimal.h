@@ -8,6 +8,7 @@
 
 #define WHOLE_DIGITS 16u
 #define FRACTION_DIGITS 16u
+#define BEYOND 10000000000000000ull /* 10^16: `whole` of a bound that no such number reaches */
 
 struct decimal {
     int is_negative;          /* never of 0 */
@@ -22,6 +23,10 @@ struct step {
 
 /* Returns 0 when a node is no number, or has more digits. */
 int read_decimal(const struct json *json, uint32_t node, struct decimal *value);
+
+/* Reads a lower bound (`sign` 1) or an upper one (-1) of any digits as the nearest such number within it, or as BEYOND.
+ * *is_itself: it is the bound. 0: it is no number, or a very long one. */
+int read_bound(const struct json *json, uint32_t node, int sign, struct decimal *value, int *is_itself);
 
 /* Less than, equal to or greater than 0 as a is to b. */
 int compare_decimals(const struct decimal *a, const struct decimal *b);

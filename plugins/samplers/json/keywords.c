@@ -11,12 +11,14 @@ static uint8_t is_known[JSON_NODES];
 
 static const char *const names[KEYWORDS] = {
     "$ref", "allOf", "anyOf", "oneOf", "const", "enum", "type", "properties", "patternProperties", "required",
-    "additionalProperties", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems", "uniqueItems",
+    "additionalProperties", "minProperties", "maxProperties", "items", "additionalItems", "prefixItems", "minItems", "maxItems", "uniqueItems",
     "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 };
 static const char *const notes[] = { /* words for readers, and where $ref points */
     "title", "description", "default", "examples", "$schema", "$id", "$comment", "$defs", "definitions", "deprecated", "readOnly",
-    "writeOnly", "discriminator", "$anchor", "contentEncoding", "contentMediaType",
+    "writeOnly", "$anchor", "contentEncoding", "contentMediaType", "contentSchema", "$vocabulary",
+    "id", /* of draft 4 */
+    "discriminator", "example", "externalDocs", "xml", /* of OpenAPI */
 };
 static const char *const type_names[] = {"null", "boolean", "string", "integer", "number", "array", "object"};
 
@@ -47,15 +49,19 @@ static int is_named(const struct json *json, const struct json_node *node, const
     return json_is(json, node->key, node->key_length, name);
 }
 
-/* Whether a member of a schema says nothing about values: words for readers, formats that are unknown, items that may repeat. */
+/* Whether a member of a schema says nothing about values: words for readers, formats that are unknown, items that may repeat,
+ * draft 4's bounds that are not exclusive. */
 static int is_note(const struct json *json, uint32_t index) {
     const struct json_node *node = &json->nodes[index];
     for (uint32_t i = 0; i < sizeof notes / sizeof *notes; i++)
         if (is_named(json, node, notes[i]))
             return 1;
+    if (node->key_length > 2 && json->text[node->key] == 'x' && json->text[node->key + 1] == '-')
+        return 1;
     if (is_named(json, node, "format"))
         return node->kind == JSON_TEXT && format_named(json, index) == NO_FORMAT;
-    return is_named(json, node, "uniqueItems") && node->kind == JSON_FALSE;
+    return node->kind == JSON_FALSE && (is_named(json, node, "uniqueItems") || is_named(json, node, "exclusiveMinimum") ||
+                                        is_named(json, node, "exclusiveMaximum"));
 }
 
 /* Whether a keyword's value is of its kind, where that is one kind. */
@@ -116,6 +122,18 @@ static int find_types(const struct json *json, struct keywords *found) {
     return !is_refused;
 }
 
+/* Before draft 2020-12, `items` was what `prefixItems` is where it was a list, with `additionalItems` for the others. */
+static int settle_items(const struct json *json, struct keywords *found) {
+    if (found->node[KEY_ITEMS] && json->nodes[found->node[KEY_ITEMS]].kind == JSON_ARRAY) {
+        if (found->node[KEY_PREFIX_ITEMS])
+            return refuse("items", "a schema beside prefixItems, got a list");
+        found->node[KEY_PREFIX_ITEMS] = found->node[KEY_ITEMS];
+        found->node[KEY_ITEMS] = found->node[KEY_ADDITIONAL_ITEMS];
+    }
+    found->node[KEY_ADDITIONAL_ITEMS] = NO_NODE; /* without such a list it says nothing */
+    return 1;
+}
+
 static int find_keywords(const struct json *json, uint32_t schema, struct keywords *found) {
     clear_bytes(found, sizeof *found);
     for (uint32_t i = json->nodes[schema].first; i; i = json->nodes[i].next) {
@@ -130,7 +148,7 @@ static int find_keywords(const struct json *json, uint32_t schema, struct keywor
             return 0;
         found->node[which] = i;
     }
-    return find_types(json, found);
+    return settle_items(json, found) && find_types(json, found);
 }
 
 void keywords_clear(void) {
@@ -173,8 +191,11 @@ int has_keyword(const struct limits *limits, enum keyword which) {
 /* A keyword's whole number. */
 static int whole(const struct json *json, uint32_t node, enum keyword which, uint32_t most, uint32_t *value) {
     struct decimal number;
-    if (!read_decimal(json, node, &number) || number.fraction || number.is_negative)
+    int is_itself;
+    if (!read_bound(json, node, 1, &number, &is_itself) || number.fraction || number.is_negative)
         return refuse(names[which], "a whole number, 0 or more");
+    if (which == KEY_MAX_LENGTH && number.whole > most)
+        number.whole = most; /* which no answer reaches */
     if (number.whole > most) {
         refuse(names[which], "at most ");
         error_number(most);

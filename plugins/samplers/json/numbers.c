@@ -36,17 +36,21 @@ static uint32_t moduli[PLACES + 1];
 
 /* ---- what the schemas say ---- */
 
-static int find_bound(const struct limits *limits, enum keyword which, int is_exclusive, int sign, struct bound *bound) {
+/* `draft_4`: the keyword that excludes this one's value where it is `true`. */
+static int find_bound(const struct limits *limits, enum keyword which, enum keyword draft_4, int sign, struct bound *bound) {
+    int is_exclusive = which == draft_4;
     struct decimal value;
+    int is_itself;
     for (uint32_t i = 0; i < limits->count; i++) {
-        uint32_t node = limits->of[i]->node[which];
-        if (!node)
+        const uint32_t *node = limits->of[i]->node;
+        if (!node[which] || limits->json->nodes[node[which]].kind == JSON_TRUE)
             continue;
-        if (!read_decimal(limits->json, node, &value))
-            return refuse(keyword_name(which), "a number of at most 16 digits before the point and 16 after it");
+        if (!read_bound(limits->json, node[which], sign, &value, &is_itself))
+            return refuse(keyword_name(which), "a number of at most 64 characters");
         int order = bound->is_there ? sign * compare_decimals(&value, &bound->value) : 1;
-        if (order > 0 || (order == 0 && is_exclusive))
-            *bound = (struct bound){value, 1, is_exclusive};
+        int excludes = is_itself && (is_exclusive || limits->json->nodes[node[draft_4]].kind == JSON_TRUE);
+        if (order > 0 || (order == 0 && excludes))
+            *bound = (struct bound){value, 1, excludes};
     }
     return 1;
 }
@@ -55,8 +59,8 @@ int find_bounds(const struct limits *limits) {
     struct decimal value;
     low = high = (struct bound){0};
     step = (struct step){0};
-    if (!find_bound(limits, KEY_MINIMUM, 0, 1, &low) || !find_bound(limits, KEY_EXCLUSIVE_MINIMUM, 1, 1, &low) ||
-        !find_bound(limits, KEY_MAXIMUM, 0, -1, &high) || !find_bound(limits, KEY_EXCLUSIVE_MAXIMUM, 1, -1, &high))
+    if (!find_bound(limits, KEY_MINIMUM, KEY_EXCLUSIVE_MINIMUM, 1, &low) || !find_bound(limits, KEY_EXCLUSIVE_MINIMUM, KEY_EXCLUSIVE_MINIMUM, 1, &low) ||
+        !find_bound(limits, KEY_MAXIMUM, KEY_EXCLUSIVE_MAXIMUM, -1, &high) || !find_bound(limits, KEY_EXCLUSIVE_MAXIMUM, KEY_EXCLUSIVE_MAXIMUM, -1, &high))
         return 0;
     for (uint32_t i = 0; i < limits->count; i++) {
         uint32_t node = limits->of[i]->node[KEY_MULTIPLE_OF];

@@ -4,7 +4,7 @@
 
 #include "keywords.h"
 
-#define MAX_LENGTH 4096u /* of minLength and maxLength: each letter is a state */
+#define MAX_LENGTH 1000000000u /* of minLength and maxLength, which are counted while a text is read: more than any answer has */
 
 void strings_clear(void);
 
