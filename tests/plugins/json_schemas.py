@@ -71,7 +71,10 @@ WIDER: list[Any] = [
 ]  # fmt: skip
 """Keywords beside each other, and those that limit names, counts, steps and formats."""
 
-DRAFT_4, DRAFT_7 = {"$schema": "http://json-schema.org/draft-04/schema#"}, {"$schema": "http://json-schema.org/draft-07/schema#"}
+DRAFT_4, DRAFT_7 = (
+    {"$schema": "http://json-schema.org/draft-04/schema#"},
+    {"$schema": "http://json-schema.org/draft-07/schema#"},
+)
 COMMON: list[Any] = [
     {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}, {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}, {"type": "number", "minimum": -1.7976931348623157e308, "maximum": 1.7976931348623157e308},
     {"minimum": 10**16 - 3, "maximum": 1e20}, {"exclusiveMinimum": 9999999999999998.5, "type": "integer"}, {"minimum": 1e-20, "maximum": 3e-16}, {"exclusiveMaximum": -1e-20, "minimum": -2e-16}, {"minimum": -1e-300, "maximum": 1.5e-16},
@@ -82,6 +85,8 @@ COMMON: list[Any] = [
     {"$ref": "#here", "$defs": {"a": {"$anchor": "here", "enum": [1, 12]}}}, {"$id": "https://example.org/s", "$ref": "https://example.org/s#/$defs/a", "$defs": {"a": {"const": "a"}}}, {"$ref": "#/$defs/a%20b~1c", "$defs": {"a b/c": {"const": 1}}},
     {"properties": {"a": {"$ref": "urn:b"}, "b": {"$ref": "urn:b#/$defs/c"}}, "$defs": {"b": {"$id": "urn:b#", "const": 1, "$defs": {"c": {"const": "b"}}}}},
     {"maxLength": 2147483647}, {"minLength": 2, "maxLength": 1e12}, {"type": "string", "contentMediaType": "application/json", "contentSchema": {"type": "integer"}, "x-order": 1, "example": "a"},
+    {"pattern": "^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$"}, {"pattern": "^(?=.*[0-9])(?=.*[a-z])[a-z0-9]{2,4}$"}, {"pattern": "^(?!ab)[a-c]{1,3}$", "maxLength": 2}, {"pattern": "^(?=a)", "minLength": 2}, {"enum": ["ab", "ba", "a", "", "abc"], "pattern": "^(?!ab$|b)"},
+    {"format": "email", "pattern": "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$"}, {"pattern": "^(?!a|b)"}, {"pattern": "^(?![a)])[(é].?$"}, {"pattern": "^(?=[^\\s]{3}$)(?!.*aa)", "maxLength": 9},
 ]  # fmt: skip
 """What schemas in use say in other words: bounds of machine numbers, earlier drafts, names of schemas, words for readers."""
 

@@ -5,7 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from grammar_reference import EMPTY, NEVER, Language, after, alt, cat, edges, ends, others, own, pattern, repeat, text
+from grammar_reference import (
+    EMPTY,
+    NEVER,
+    Language,
+    after,
+    alt,
+    both,
+    cat,
+    edges,
+    ends,
+    neither,
+    others,
+    own,
+    pattern,
+    repeat,
+    text,
+)
 
 HEX = "[0-9a-fA-F]"
 ESCAPE = pattern(
@@ -27,12 +43,28 @@ def sized(least: int, most: int | None) -> Language:
 
 def finds(raw: str) -> Language:
     """The texts in which a pattern is found: ^ and $ stand at the beginning and the end of its alternatives."""
-    anything, ways = repeat(others(), 0), []
-    for way in _alternatives(raw):
-        is_first, is_last = way.startswith("^"), way.endswith("$") and not way.endswith("\\$")
-        core = pattern(way[is_first : len(way) - is_last])
-        ways.append(cat(EMPTY if is_first else anything, core, EMPTY if is_last else anything))
-    return alt(*ways)
+    return alt(*map(_found, _alternatives(raw)))
+
+
+def _found(way: str) -> Language:
+    anything = repeat(others(), 0)
+    if way.startswith(("^(?=", "^(?!")):
+        close = _close(way, 4)
+        inner = alt(*(_found("^" + one.removeprefix("^")) for one in _alternatives(way[4:close])))
+        return both(inner if way[3] == "=" else neither(inner), _found("^" + way[close + 1 :].removeprefix("^")))
+    is_first, is_last = way.startswith("^"), way.endswith("$") and not way.endswith("\\$")
+    core = pattern(way[is_first : len(way) - is_last])
+    return cat(EMPTY if is_first else anything, core, EMPTY if is_last else anything)
+
+
+def _close(raw: str, start: int) -> int:
+    """Where the group ends whose first character stands at `start`."""
+    depth = 1
+    for found in re.finditer(r"\\.|\[(?:\\.|[^\]])*\]|.", raw[start:], re.DOTALL):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if depth == 0:
+            return start + found.start()
+    raise ValueError(raw)
 
 
 def _alternatives(raw: str) -> list[str]:

@@ -17,14 +17,14 @@ uint8_t has_answer[1u << MAX_TOGETHER];
 uint32_t answers[1u << MAX_TOGETHER];
 
 static struct place places[MAX_PLACES]; /* place 0 is none */
-static uint32_t buckets[BUCKETS], place_count, fewest;
-static int needs_all, has_ticks;
+static uint32_t buckets[BUCKETS], place_count, fewest, takers_needed;
+static int has_ticks;
 
-void together_begin(int all, uint32_t least, int ticks) {
-    needs_all = all;
+void together_begin(uint32_t needed, uint32_t least, int ticks) {
+    takers_needed = (1u << needed) - 1;
     fewest = least;
     has_ticks = ticks;
-    unions_begin(all);
+    unions_begin(takers_needed);
 }
 
 static uint32_t place_of(uint32_t set, uint32_t letters) {
@@ -48,7 +48,7 @@ static uint32_t place_after(const struct place *place, const struct way *way) {
 
 static int can_end(const struct place *place) {
     const struct set *set = &unions[place->set];
-    return set->is_whole && place->letters >= fewest && (!needs_all || set->takers == together_all());
+    return set->is_whole && place->letters >= fewest && (set->takers & takers_needed) == takers_needed;
 }
 
 int together_meet(void) {

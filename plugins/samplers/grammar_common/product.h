@@ -1,9 +1,9 @@
 /* Several automata that read one text together: what all of them take, or which of them do. They have no calls.
  *
- *     together_begin(1, 20, 0);                                 // such that all take, of at least 20 letters
+ *     together_begin(1, 20, 0);                                 // such that the first one takes, of at least 20 letters
  *     together_add(regex_states(..., together_end()));          // REGEX_COUNTED; as often as wanted
  *     if (together_meet())
- *         answers[together_all()] = range_state('"', '"', next); // the others are DEAD_STATE
+ *         answers[1] = range_state('"', '"', next);              // if it alone takes a text; the others are DEAD_STATE
  *     uint32_t start = together_states();
  */
 #ifndef GRAMMAR_PRODUCT_H
@@ -18,9 +18,10 @@
 extern uint8_t has_answer[1u << MAX_TOGETHER];
 extern uint32_t answers[1u << MAX_TOGETHER];
 
-/* `all`: only texts that every one takes matter, and the letters of each tick (states.h). A text has `least` letters or more,
- * each spelled as a pattern in a JSON string spells it (characters.h); with `ticks`, each ticks in what is made. */
-void together_begin(int all, uint32_t least, int ticks);
+/* Only texts matter that the first `needed` ones all take, whose letters tick (states.h); of the others that is no matter. A text
+ * has `least` letters or more, each spelled as a pattern in a JSON string spells it (characters.h); with `ticks`, each ticks in
+ * what is made. */
+void together_begin(uint32_t needed, uint32_t least, int ticks);
 
 /* What has to follow the next automaton; then its first state. At most MAX_TOGETHER. */
 uint32_t together_end(void);

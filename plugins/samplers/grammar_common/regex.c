@@ -167,7 +167,7 @@ static uint32_t atom(uint32_t depth) {
         return class_item();
     if (take('(')) {
         if (take('?') && !take(':'))
-            return wrong("a plain group: no look-around, names or flags");
+            return wrong("a plain group: no names or flags, and no look-around but the guest json's, ^(?=...) and ^(?!...) at its beginning");
         uint32_t group = depth == MAX_GROUPS ? wrong("fewer groups within groups") : group_item(depth + 1);
         return take(')') ? group : wrong(") at the end of a group");
     }

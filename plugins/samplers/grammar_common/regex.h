@@ -4,13 +4,14 @@
 
 #include <stdint.h>
 
-enum regex_form { /* bits: 1 = in a string, 2 = search, 4 = counted, 8 = calls */
+enum regex_form { /* bits: 1 = in a string, 2 = search, 4 = counted, 8 = calls, 16 = from the start */
     REGEX_TEXT = 0,   /* characters stand for their UTF-8 */
     REGEX_STRING = 1, /* characters stand for what spells them between the quotes of a JSON string */
     REGEX_FIND = 2,   /* as REGEX_TEXT, and without ^ and $ the match may lie anywhere in the text, as `pattern` means it */
     REGEX_SEARCH = 3, /* both */
     REGEX_COUNTED = 4, /* one more bit: each letter ticks (states.h) */
     REGEX_CALLS = 8,   /* one more, never beside the last: what repeats one character often may be a call of its own (COUNT) */
+    REGEX_FROM_START = 16, /* one more: each alternative has ^ */
 };
 
 extern const char *regex_problem; /* 0, or what is wrong with the last pattern */

@@ -91,12 +91,12 @@ static uint32_t repeated(const struct item *item, uint32_t next) {
 
 static uint32_t group_states(const struct item *group, uint32_t next, int outermost) {
     uint32_t all = DEAD_STATE;
-    int searches = outermost && form & REGEX_FIND;
+    int searches = outermost && form & REGEX_FIND, starts = form & REGEX_FROM_START;
     for (uint32_t i = group->a; i != NONE && may_build(); i = items[i].before) {
         uint32_t state = searches && !items[i].ends ? anything(next) : next;
         for (uint32_t item = items[i].a; item != NONE && may_build(); item = items[item].before)
             state = repeated(&items[item], state);
-        all = split_state(searches && !items[i].starts ? anything(state) : state, all);
+        all = split_state(searches && !starts && !items[i].starts ? anything(state) : state, all);
     }
     return all;
 }

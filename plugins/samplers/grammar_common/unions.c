@@ -1,4 +1,4 @@
-/* The subset construction over all automata at once. A set knows where letters end: where all have to take a text, by their
+/* The subset construction over all automata at once. A set knows where letters end: where some have to take a text, by their
  * TICKs; otherwise by one more automaton that reads any text, so that none gets lost. */
 #include "unions.h"
 
@@ -14,15 +14,15 @@ static uint32_t members[PLACE_MEMBERS], buckets[BUCKETS];
 static uint16_t way_of_class[MAX_PLACES][256]; /* the set that a set goes to */
 static uint32_t union_count, way_count, member_count;
 static uint32_t starts[MAX_TOGETHER + 1], ends[MAX_TOGETHER + 1], automata; /* the last is that of any text */
-static int needs_all;
+static uint32_t takers_needed;
 
 /* the set that is being made */
 static uint32_t seen[MAX_STATES], seen_count, round_of[MAX_STATES], round;
 static uint32_t takers;
 static int is_whole;
 
-void unions_begin(int all) {
-    needs_all = all;
+void unions_begin(uint32_t needed) {
+    takers_needed = needed;
     automata = 0;
 }
 
@@ -61,12 +61,12 @@ static uint32_t automaton_of(uint32_t state) {
     return n;
 }
 
-/* Whether each automaton goes on with the states that were seen. */
-static int all_live(void) {
+/* Whether each automaton that has to take the text goes on with the states that were seen. */
+static int needed_live(void) {
     uint32_t alive = takers;
-    for (uint32_t i = 0; i < seen_count && alive != together_all(); i++)
+    for (uint32_t i = 0; i < seen_count && (alive & takers_needed) != takers_needed; i++)
         alive |= 1u << automaton_of(seen[i]);
-    return (alive & together_all()) == together_all();
+    return (alive & takers_needed) == takers_needed;
 }
 
 /* Follows splits and leaves the byte states, in order. */
@@ -133,7 +133,7 @@ static uint32_t set_after(const struct set *set, uint32_t class) {
     for (uint32_t i = 0; i < set->count && (i % 2 || may_step()); i++)
         if (set_has(&sets[states[members[set->first + i]].a], class_byte[class]))
             see(states[members[set->first + i]].b);
-    if (!seen_count || (needs_all && !all_live()))
+    if (!seen_count || !needed_live())
         return 0;
     follow();
     return set_of_seen();
@@ -168,7 +168,7 @@ uint32_t unions_meet(void) {
     uint32_t loop = open_state();
     starts[automata] = loop;
     ends[automata] = open_state();
-    if (!needs_all)
+    if (!takers_needed)
         close_state(loop, character_states(&every, 1, loop), ends[automata]);
     if (build_problem)
         return 0;

@@ -21,8 +21,8 @@ struct way {
 extern struct set unions[MAX_PLACES]; /* 0 is none */
 extern struct way ways[MAX_WAYS];
 
-/* Forgets the automata. `all`: a set in which one of them can take nothing any more is none. */
-void unions_begin(int all);
+/* Forgets the automata. A set in which one of the needed ones (bits) can take nothing any more is none. */
+void unions_begin(uint32_t needed);
 
 /* Finds all sets and ways; returns the set of the empty text. Sets count from 1. */
 uint32_t unions_meet(void);

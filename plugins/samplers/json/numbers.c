@@ -36,21 +36,26 @@ static uint32_t moduli[PLACES + 1];
 
 /* ---- what the schemas say ---- */
 
-/* `draft_4`: the keyword that excludes this one's value where it is `true`. */
-static int find_bound(const struct limits *limits, enum keyword which, enum keyword draft_4, int sign, struct bound *bound) {
-    int is_exclusive = which == draft_4;
+static int tighten(const struct json *json, uint32_t node, enum keyword which, int is_exclusive, int sign, struct bound *bound) {
     struct decimal value;
     int is_itself;
+    if (!read_bound(json, node, sign, &value, &is_itself))
+        return refuse(keyword_name(which), "a number of at most 64 characters");
+    int order = bound->is_there ? sign * compare_decimals(&value, &bound->value) : 1, excludes = is_exclusive && is_itself;
+    if (order > 0 || (order == 0 && excludes))
+        *bound = (struct bound){value, 1, excludes};
+    return 1;
+}
+
+/* The tightest of all: sign 1 from below, -1 from above. In draft 4, `exclusive` is `true` beside the bound that it is about. */
+static int find_bound(const struct limits *limits, enum keyword which, enum keyword exclusive, int sign, struct bound *bound) {
     for (uint32_t i = 0; i < limits->count; i++) {
         const uint32_t *node = limits->of[i]->node;
-        if (!node[which] || limits->json->nodes[node[which]].kind == JSON_TRUE)
-            continue;
-        if (!read_bound(limits->json, node[which], sign, &value, &is_itself))
-            return refuse(keyword_name(which), "a number of at most 64 characters");
-        int order = bound->is_there ? sign * compare_decimals(&value, &bound->value) : 1;
-        int excludes = is_itself && (is_exclusive || limits->json->nodes[node[draft_4]].kind == JSON_TRUE);
-        if (order > 0 || (order == 0 && excludes))
-            *bound = (struct bound){value, 1, excludes};
+        int is_flag = limits->json->nodes[node[exclusive]].kind == JSON_TRUE;
+        if (node[which] && !tighten(limits->json, node[which], which, is_flag, sign, bound))
+            return 0;
+        if (node[exclusive] && !is_flag && !tighten(limits->json, node[exclusive], exclusive, 1, sign, bound))
+            return 0;
     }
     return 1;
 }
@@ -59,8 +64,7 @@ int find_bounds(const struct limits *limits) {
     struct decimal value;
     low = high = (struct bound){0};
     step = (struct step){0};
-    if (!find_bound(limits, KEY_MINIMUM, KEY_EXCLUSIVE_MINIMUM, 1, &low) || !find_bound(limits, KEY_EXCLUSIVE_MINIMUM, KEY_EXCLUSIVE_MINIMUM, 1, &low) ||
-        !find_bound(limits, KEY_MAXIMUM, KEY_EXCLUSIVE_MAXIMUM, -1, &high) || !find_bound(limits, KEY_EXCLUSIVE_MAXIMUM, KEY_EXCLUSIVE_MAXIMUM, -1, &high))
+    if (!find_bound(limits, KEY_MINIMUM, KEY_EXCLUSIVE_MINIMUM, 1, &low) || !find_bound(limits, KEY_MAXIMUM, KEY_EXCLUSIVE_MAXIMUM, -1, &high))
         return 0;
     for (uint32_t i = 0; i < limits->count; i++) {
         uint32_t node = limits->of[i]->node[KEY_MULTIPLE_OF];

@@ -1,5 +1,6 @@
 #include "strings.h"
 
+#include "conditions.h"
 #include "formats.h"
 #include "product.h"
 #include "regex.h"
@@ -11,8 +12,10 @@ struct pattern {
     const uint8_t *text;
     uint32_t length;
     uint32_t format; /* NO_FORMAT: it is a pattern of the schema's */
+    int is_from_start, is_not; /* it matches where the text begins; no text may match it */
 };
 
+static const char most_patterns[] = "at most 10 patterns and formats for one text";
 static struct pattern patterns[2 * MAX_PARTS];
 static uint32_t pattern_count, format_rules[2][FORMATS + 1], least, most; /* rules: whose letters do not tick, and do */
 
@@ -29,10 +32,25 @@ uint32_t pattern_of(const uint8_t *text, uint32_t length, int form, uint32_t nex
 
 static void add_pattern(struct pattern pattern) {
     for (uint32_t i = 0; i < pattern_count; i++)
-        if (patterns[i].length == pattern.length && patterns[i].format == pattern.format &&
-            equal_bytes(patterns[i].text, pattern.text, pattern.length))
+        if (patterns[i].length == pattern.length && patterns[i].format == pattern.format && patterns[i].is_not == pattern.is_not &&
+            patterns[i].is_from_start == pattern.is_from_start && equal_bytes(patterns[i].text, pattern.text, pattern.length))
             return;
-    patterns[pattern_count++] = pattern;
+    if (pattern_count == sizeof patterns / sizeof *patterns)
+        refuse("pattern", most_patterns);
+    else
+        patterns[pattern_count++] = pattern;
+}
+
+/* A pattern of the schema's: what it looks ahead for, and what it matches. */
+static void add_search(const uint8_t *text, uint32_t length) {
+    struct condition condition;
+    uint32_t at = length > 0 && text[0] == '^', begin = at;
+    while (begin && take_condition(text, length, &at, &condition))
+        add_pattern((struct pattern){text + condition.from, condition.length, NO_FORMAT, 1, condition.is_not});
+    if (at > begin)
+        add_pattern((struct pattern){text + at, length - at, NO_FORMAT, 1, 0});
+    else
+        add_pattern((struct pattern){.text = text, .length = length});
 }
 
 static int find_patterns(const struct limits *limits) {
@@ -42,24 +60,24 @@ static int find_patterns(const struct limits *limits) {
     for (uint32_t i = 0; i < limits->count; i++) {
         const struct json_node *pattern = &json->nodes[limits->of[i]->node[KEY_PATTERN]];
         if (limits->of[i]->node[KEY_PATTERN])
-            add_pattern((struct pattern){json->text + pattern->at, pattern->length, NO_FORMAT});
+            add_search(json->text + pattern->at, pattern->length);
         if (limits->of[i]->node[KEY_FORMAT]) {
             uint32_t format = format_named(json, limits->of[i]->node[KEY_FORMAT]), length = 0;
             const char *text = format_pattern(format);
             while (text[length])
                 length++;
-            add_pattern((struct pattern){(const uint8_t *)text, length, format});
+            add_pattern((struct pattern){(const uint8_t *)text, length, format, 0, 0});
             most = format_most(format) < most ? format_most(format) : most;
         }
     }
-    if (!largest(limits, KEY_MIN_LENGTH, MAX_LENGTH, &least))
+    if (is_refused || !largest(limits, KEY_MIN_LENGTH, MAX_LENGTH, &least))
         return 0;
     return smallest(limits, KEY_MAX_LENGTH, MAX_LENGTH, &most);
 }
 
 static uint32_t inner_states(const struct pattern *pattern, int is_counted, uint32_t next) {
-    int form = (pattern->format ? REGEX_STRING : REGEX_SEARCH) | (is_counted ? REGEX_COUNTED : REGEX_CALLS);
-    return pattern_of(pattern->text, pattern->length, form, next);
+    int form = pattern->format ? REGEX_STRING : pattern->is_from_start ? REGEX_SEARCH | REGEX_FROM_START : REGEX_SEARCH;
+    return pattern_of(pattern->text, pattern->length, form | (is_counted ? REGEX_COUNTED : REGEX_CALLS), next);
 }
 
 /* All between the quotes that fits one pattern; formats are long, so they are written once and called. */
@@ -73,14 +91,19 @@ static uint32_t one_pattern(const struct pattern *pattern, int is_counted, uint3
 }
 
 static uint32_t several_patterns(int is_counted, uint32_t next) {
+    uint32_t needed = 0;
     if (pattern_count > MAX_TOGETHER)
-        return (uint32_t)refuse("pattern", "at most 10 patterns and formats for one text") + DEAD_STATE;
-    together_begin(1, least, is_counted);
-    for (uint32_t i = 0; i < pattern_count && !is_refused; i++)
-        together_add(inner_states(&patterns[i], 1, together_end()));
+        return (uint32_t)refuse("pattern", most_patterns) + DEAD_STATE;
+    for (uint32_t i = 0; i < pattern_count; i++)
+        needed += !patterns[i].is_not;
+    together_begin(needed, least, is_counted);
+    for (int is_not = 0; is_not < 2; is_not++) /* those that are needed come first */
+        for (uint32_t i = 0; i < pattern_count && !is_refused; i++)
+            if (patterns[i].is_not == is_not)
+                together_add(inner_states(&patterns[i], 1, together_end()));
     if (is_refused || !together_meet())
         return DEAD_STATE;
-    answers[together_all()] = next;
+    answers[(1u << needed) - 1] = next;
     return together_states();
 }
 
@@ -107,8 +130,9 @@ int text_fits(const struct limits *limits, uint32_t node) {
         letters += (text[i] & 0xc0) != 0x80;
     int fits = letters >= least && (most == ENDLESS || letters <= most);
     for (uint32_t i = 0; i < pattern_count && fits && may_build(); i++) {
-        uint32_t end = open_state(), form = patterns[i].format ? REGEX_TEXT : REGEX_FIND;
-        fits = takes_text(pattern_of(patterns[i].text, patterns[i].length, (int)form, end), end, text, length);
+        uint32_t end = open_state();
+        int form = patterns[i].format ? REGEX_TEXT : patterns[i].is_from_start ? REGEX_FIND | REGEX_FROM_START : REGEX_FIND;
+        fits = takes_text(pattern_of(patterns[i].text, patterns[i].length, form, end), end, text, length) != patterns[i].is_not;
         states_drop(before);
     }
     return fits;
