@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 from plugin_harness import ACCEPT, SAMPLE, GuestRefusedError, Parameters
 from sampler_reference import BOUNDARY, drawn, processed, survivors
 
+from sealhost.plugins import reference_plugin
+
 EMPTY, INPUT, CAPACITY = -0x40000005, -0x40000003, -0x40000004
 INF = float("inf")
+EVERYTHING = Parameters(
+    temperature=0.8,
+    top_k=40,
+    top_p=0.95,
+    min_p=0.05,
+    repetition=1.1,
+    presence=0.1,
+    frequency=0.1,
+    generated=tuple(range(1000)),
+    config=b'{"dry_multiplier":0.8,"dynatemp_range":0.3,"top_n_sigma":2,"typical_p":0.95,"xtc_probability":1}',
+)
 SIZES = [1, 2, 3, 17, 100, 321, 2048, 2049, 4100, 9000, 49_152]
 SHARES = [0.08, 0.08, 0.09, 0.15, 0.15, 0.1, 0.1, 0.1, 0.07, 0.05, 0.03]
 
@@ -365,8 +380,9 @@ def test_the_layout_holds_the_largest_vocabularies_and_contexts(sampler):
     ("parameters", "most"),
     [
         (Parameters(temperature=0), 0.2e6),
-        (Parameters(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05), 1.5e6),
-        (Parameters(temperature=0.8, top_k=40, repetition=1.1, presence=0.1, generated=tuple(range(1000))), 2e6),
+        (Parameters(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05), 0.3e6),
+        (Parameters(temperature=0.8, top_k=40, repetition=1.1, presence=0.1, generated=tuple(range(1000))), 0.6e6),
+        (EVERYTHING, 1.8e6),
         (Parameters(temperature=0.8), 4e6),
         (Parameters(temperature=0.8, random=u64(0.93)), 11e6),
         (Parameters(temperature=3.0, random=u64(0.9)), 9e6),
@@ -385,6 +401,13 @@ def test_a_step_at_128k_logits_costs_no_more_instructions_than_the_readme_says(s
     logits[chance.integers(0, len(logits), 20)] += chance.uniform(0, 12, 20).astype(np.float32)
     sampler.draw(logits, parameters)
     assert sampler.spent <= most
+
+
+def test_the_table_of_powers_is_correctly_rounded():
+    text = (reference_plugin("sampler", "standard").parent / "common/exponential.c").read_text()
+    table = [float.fromhex(one) for one in re.findall(r"0x1\.[0-9a-f]+p[+]0", text)]
+    with localcontext(prec=40):
+        assert table == [float(Decimal(2) ** (Decimal(step) / 256)) for step in range(256)]
 
 
 def test_the_module_imports_nothing_and_its_memory_is_fixed(standard_module):

@@ -81,6 +81,7 @@ CONFIGS: list[dict[str, Any]] = [
     {"dynatemp_range": 0.5, "top_n_sigma": 2, "samplers": ["temperature", "top_n_sigma"]},
     {"typical_p": 0.8, "xtc_probability": 1, "xtc_threshold": 1e-3, "top_n_sigma": 3},
     {"top_n_sigma": 4},
+    {"top_n_sigma": 1},
     {"samplers": ["top_p", "temperature"]},
     {"samplers": ["top_p", "penalties", "min_p", "temperature"]},
     {"dynatemp_range": 0.5, "samplers": ["temperature", "penalties"]},
@@ -142,6 +143,50 @@ def test_what_typical_keeps_is_right_beside_every_border_of_the_spectrum(sampler
         last = kept[np.lexsort((kept, -logits[kept]))[-1]]
         asked = Parameters(config=written({"typical_p": share}), random=2**64 - 1)
         assert sampler.draw(logits, asked) == last, share
+
+
+def negative_nan(row: np.ndarray) -> None:
+    row.view(np.uint32)[::97] = 0xFFC0_0001
+
+
+def deep(row: np.ndarray) -> None:
+    row[8_000] = -3e3
+
+
+def without_range(row: np.ndarray) -> None:
+    row[::50] = -3.4e38
+
+
+def masked(row: np.ndarray) -> None:
+    row[::3] = -INF
+
+
+def far(row: np.ndarray) -> None:
+    row -= np.float32(2_000)
+
+
+def strewn_at_the_floor(row: np.ndarray) -> None:
+    floor = row.astype(np.float64).max() - 1.7 * row.astype(np.float64).std()
+    row[500:1_500] = floor + np.linspace(-0.02, 0.02, 1_000)
+
+
+@pytest.mark.parametrize("bias", [(), ((70, -3e38), (71, -100))], ids=["", "bias"])
+@pytest.mark.parametrize("top_k", [0, 30])
+@pytest.mark.parametrize(
+    "change", [negative_nan, deep, without_range, masked, far, strewn_at_the_floor], ids=lambda f: f.__name__
+)
+def test_the_floor_of_top_n_sigma_is_exact_wherever_logits_lie(sampler, change, top_k, bias):
+    chance = np.random.default_rng(84)
+    for size in (200, 9_001, 20_000):
+        logits = chance.normal(0, 2, size).astype(np.float32)
+        if size > 9_000:
+            change(logits)
+        for n in (0.5, 1.7, 3):
+            config = {"top_n_sigma": n}
+            asked = Parameters(top_k=top_k, bias=bias, config=written(config), random=2**64 - 1)
+            who = configured(logits, asked, config)
+            assert sampler.draw(logits, asked) in drawn(who, asked.u), n  # the last one that is kept
+            assert sampler.draw(logits, replace(asked, temperature=1e6)) == who.ids[-1]
 
 
 @pytest.mark.soak

@@ -129,6 +129,10 @@ def random_logits(random: np.random.Generator) -> np.ndarray:
     return logits
 
 
+def test_no_page_is_written_into_a_new_session_of_the_standard_sampler(standard_sampler):
+    assert not standard_sampler._program.patches
+
+
 def test_standard_sampler_draws_what_the_hosts_own_sampler_draws(standard_sampler):
     random = np.random.default_rng(11)
     compared = differing = 0

@@ -11,6 +11,7 @@ struct adjusted *adjust_entry(struct row *row, uint32_t id) {
         return 0;
     if (!place_of[id]) {
         float original = row->logits[id];
+        row->is_known &= !(original >= row->rest.logit);
         row->adjusted[row->adjusted_count] = (struct adjusted){.value = original, .id = id, .original = original};
         place_of[id] = ++row->adjusted_count;
         row->logits[id] = (float)MINUS_INFINITY;

@@ -5,7 +5,7 @@
 
 #define FIRST_PREFIX 512u /* candidates: above 95 % of the mass of most models' answers */
 #define GROWTH 16u
-#define FEW 16u    /* times as many as wanted are worth sorting */
+#define FEW 16u    /* times as many are worth sorting */
 #define SAMPLE 256u
 #define MARGIN 1.5 /* of a sample's mass */
 #define DEEP 1024u /* a top-k above this begins with the whole row */
@@ -67,7 +67,8 @@ static uint32_t decide_roughly(
 static uint32_t draw_from_prefix(const struct row *row, const struct chain *chain, uint32_t wanted, int exactly) {
     struct prefix prefix;
     int top_k_on = chain->top_k != UINT32_MAX;
-    prefix_take(&prefix, row, chain->scale, wanted, exactly ? UINT32_MAX : FEW * wanted);
+    uint32_t sortable = FEW * (wanted > FIRST_PREFIX ? wanted : FIRST_PREFIX);
+    prefix_take(&prefix, row, chain->scale, wanted, exactly ? UINT32_MAX : sortable);
     if (prefix.count == 0 || (top_k_on && chain->top_k > prefix.count && !prefix.complete))
         return NO_TOKEN; /* the guess was too high, or too many are alike */
     struct place end = prefix_by_count(&prefix, chain->top_k);
@@ -126,7 +127,7 @@ uint32_t chain_draw_between(
 
 uint32_t chain_draw(const struct row *row, const struct chain *chain) {
     int is_deep = chain->top_k != UINT32_MAX && chain->top_k > DEEP;
-    uint32_t wanted = chain->top_k != UINT32_MAX && 2 * chain->top_k > FIRST_PREFIX ? 2 * chain->top_k : FIRST_PREFIX;
+    uint32_t wanted = is_deep || chain->top_k == UINT32_MAX ? FIRST_PREFIX : chain->top_k;
     uint32_t token = is_deep ? NO_TOKEN : draw_from_prefix(row, chain, wanted, 0);
     if (token == NO_TOKEN)
         token = draw_from_spectrum(row, chain);

@@ -24,9 +24,8 @@
 #define ROUNDING_64 6755399441055744.0 /* 1.5 * 2^52 */
 #define ROUNDING_32 12582912.0         /* 1.5 * 2^23 */
 
-/* 2^(j / 256), filled by exponential_prepare(). */
-extern double exponential_table[TABLE_STEPS];
-void exponential_prepare(void);
+/* 2^(j / 256). */
+extern const double exponential_table[TABLE_STEPS];
 
 /* Table entries for two rounded arguments. */
 static inline v128_t table_entries(v128_t rounded) {

@@ -1,10 +1,9 @@
 #include "prefix.h"
 
 #include "sort.h"
+#include "survey.h"
 #include "ties.h"
 
-#define SAMPLE 1024u   /* logits that are looked at to guess a threshold */
-#define MAX_RANK 256u  /* largest rank in the sample that a threshold is taken from */
 #define BUCKETS 4096u
 #define LAST (BUCKETS - 1)
 #define ONE_BUCKET 2048u /* up to this many candidates sorting is faster than counting first */
@@ -24,28 +23,8 @@ static uint16_t buckets[VOCAB_CAPACITY]; /* of `candidates` */
 static uint32_t counts[BUCKETS];
 static double masses[BUCKETS];
 
-/* The rank-th largest of a sample of the logits, ranks from 1; -inf when the sample has fewer numbers. */
-static float sample_rank(const struct row *row, uint32_t rank) {
-    static float best[MAX_RANK];
-    uint32_t step = row->count / SAMPLE;
-    for (uint32_t i = 0; i < rank; i++)
-        best[i] = (float)MINUS_INFINITY;
-    for (uint32_t i = 0; i < SAMPLE; i++) {
-        float value = row->logits[i * step + i * 7 % step]; /* no fixed stride: logits may repeat at powers of two */
-        if (!(value > best[rank - 1]))
-            continue;
-        uint32_t at = rank - 1;
-        for (; at && best[at - 1] < value; at--)
-            best[at] = best[at - 1];
-        best[at] = value;
-    }
-    return best[rank - 1];
-}
-
 float prefix_threshold(const struct row *row, uint32_t wanted) {
-    uint64_t rank = (uint64_t)wanted * SAMPLE / row->count + 2;
-    return row->count <= ONE_BUCKET || rank > MAX_RANK ? (float)MINUS_INFINITY
-                                                            : sample_rank(row, (uint32_t)rank);
+    return row->count <= ONE_BUCKET ? (float)MINUS_INFINITY : survey_threshold(row->count, wanted);
 }
 
 static uint16_t bucket_of(const struct prefix *prefix, double logit) {
@@ -54,7 +33,7 @@ static uint16_t bucket_of(const struct prefix *prefix, double logit) {
 }
 
 static void count_all(const struct prefix *prefix) {
-    for (uint32_t b = 0; b < BUCKETS; b++) {
+    for (uint32_t b = 0; b < prefix->buckets; b++) {
         counts[b] = 0;
         masses[b] = 0;
     }
@@ -83,6 +62,7 @@ void prefix_take(struct prefix *prefix, const struct row *row, struct scale scal
     prefix->count = row_gather_some(row, least, most, candidates);
     double range = prefix->count > ONE_BUCKET ? range_of(prefix) : 0;
     prefix->per_logit = range > 1e-300 ? BUCKETS / range : 0;
+    prefix->buckets = prefix->per_logit > 0 ? BUCKETS : 1;
     weights_of(candidates, prefix->count, scale, weights);
     count_all(prefix);
 }
@@ -93,10 +73,11 @@ void prefix_of_spectrum(
     struct prefix *prefix, const struct row *row, struct scale scale, const struct spectrum *spectrum) {
     *prefix = (struct prefix){
         .scale = scale, .opened = NO_TOKEN, .row = row, .spectrum = spectrum, .per_logit = 1 / spectrum->width,
+        .buckets = spectrum->bins,
         .count = spectrum->counted, .complete = spectrum->counted == spectrum->count,
         .floor = MINUS_INFINITY, .ceiling = __builtin_inf()};
-    __builtin_memcpy(counts, spectrum_counts, sizeof counts);
-    __builtin_memcpy(masses, spectrum_masses, sizeof masses);
+    __builtin_memcpy(counts, spectrum_counts, prefix->buckets * sizeof *counts);
+    __builtin_memcpy(masses, spectrum_masses, prefix->buckets * sizeof *masses);
 }
 
 static uint32_t gather_bucket(struct prefix *prefix, uint32_t bucket) {
@@ -149,7 +130,7 @@ void prefix_restrict(struct prefix *prefix, double floor, double ceiling) {
     prefix->ceiling = ceiling;
     prefix->count = 0;
     prefix->complete = 1;
-    for (uint32_t b = 0; b < BUCKETS; b++) {
+    for (uint32_t b = 0; b < prefix->buckets; b++) {
         if (b < first || b > last)
             counts[b] = 0;
         if (b == first || b == last)
@@ -166,7 +147,7 @@ static uint32_t size_up_to(struct place end, uint32_t bucket) {
 
 struct place prefix_by_count(struct prefix *prefix, uint32_t count) {
     struct place end = {0, 0, 0, 1};
-    for (uint32_t b = 0; b < BUCKETS && count; b++) {
+    for (uint32_t b = 0; b < prefix->buckets && count; b++) {
         uint32_t taken = counts[b] < count ? counts[b] : count;
         if (!taken)
             continue;
@@ -223,7 +204,7 @@ static int all_weigh(const struct prefix *prefix, uint32_t bucket, double weight
 
 /* How many buckets from the first one on are known to weigh at least `weight`: a bisection. */
 static uint32_t buckets_weighing(const struct prefix *prefix, double weight) {
-    uint32_t known = 0, unknown = BUCKETS;
+    uint32_t known = 0, unknown = prefix->buckets;
     while (known < unknown) {
         uint32_t middle = (known + unknown) / 2;
         if (all_weigh(prefix, middle, weight))

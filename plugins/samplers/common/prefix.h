@@ -23,6 +23,7 @@ struct prefix {
     uint32_t count;
     int complete;     /* no candidate lies outside */
     float least;      /* every logit that reaches it is among them */
+    uint32_t buckets; /* all behind them are empty */
     double per_logit; /* bucket b holds the logits from max - b / per_logit down; 0: there is one bucket */
     uint32_t opened;  /* the bucket that lies sorted */
     int tied;         /* its logits are all `value`, and it is not sorted but counted */

@@ -1,104 +1,19 @@
 #include "row.h"
 
-#include <wasm_simd128.h>
-
 #include "exponential.h"
+#include "survey.h"
 
-#define LANES 4u
-#define UNROLL 16u /* logits a turn: each turn of a loop pays an epoch check and spills around it */
-#define BLOCK 512u /* the same where each is only compared */
-#define GROUP 8u   /* vectors that are loaded before they are compared */
+#define UNROLL 16u /* logits a turn where much is done with each */
 
-/* Larger lane by lane; a NaN in `next` loses. */
-static v128_t larger(v128_t best, v128_t next) {
-    return wasm_f32x4_pmax(best, next);
-}
-
-static float largest_lane(v128_t lanes) {
-    lanes = larger(lanes, wasm_i32x4_shuffle(lanes, lanes, 2, 3, 0, 1));
-    lanes = larger(lanes, wasm_i32x4_shuffle(lanes, lanes, 1, 0, 3, 2));
-    return wasm_f32x4_extract_lane(lanes, 0);
-}
-
-struct block {
-    v128_t vectors[BLOCK / LANES];
-};
-
-static inline const struct block *block_of(const float *logits) {
-    __asm__("" : "+r"(logits)); /* else LLVM's strength reduction makes an addition of every load's offset */
-    return (const struct block *)(const void *)logits;
-}
-
-/* Where the maxima of groups go: Cranelift does what has no effect only where it is needed, and would load all of a block
- * before comparing any, through the stack. Nobody reads it. */
-static volatile v128_t forced;
-
-/* The largest of a block, in one of four lanes. */
-static inline v128_t block_max(const struct block *block) {
-    v128_t nothing = wasm_f32x4_splat((float)MINUS_INFINITY), best = nothing;
-#pragma clang loop unroll(full)
-    for (uint32_t group = 0; group < BLOCK / LANES; group += GROUP) {
-        v128_t even = best, odd = nothing;
-#pragma clang loop unroll(full)
-        for (uint32_t i = group; i < group + GROUP; i += 2) {
-            even = larger(even, block->vectors[i]);
-            odd = larger(odd, block->vectors[i + 1]);
-        }
-        forced = best = larger(even, odd);
-    }
-    return best;
-}
-
-/* Whether any of a group is at least `least`. */
-static inline int any_at_least(const v128_t *group, v128_t least) {
-    v128_t any = wasm_f32x4_ge(group[0], least);
-#pragma clang loop unroll(full)
-    for (uint32_t i = 1; i < GROUP; i++)
-        any = wasm_v128_or(any, wasm_f32x4_ge(group[i], least));
-    return wasm_v128_any_true(any);
-}
-
-/* The lowest index from `at`, a multiple of 4, on whose logit is at least `least`; `count` when there is none. */
-static uint32_t first_at_least(const float *logits, uint32_t at, uint32_t count, float least) {
-    v128_t wanted = wasm_f32x4_splat(least);
-    while (count - at >= GROUP * LANES && !any_at_least((const v128_t *)(const void *)(logits + at), wanted))
-        at += GROUP * LANES;
-    while (at < count && !(logits[at] >= least))
-        at++;
-    return at;
-}
-
-static uint32_t least_lane(v128_t lanes) {
-    lanes = wasm_u32x4_min(lanes, wasm_i32x4_shuffle(lanes, lanes, 2, 3, 0, 1));
-    lanes = wasm_u32x4_min(lanes, wasm_i32x4_shuffle(lanes, lanes, 1, 0, 3, 2));
-    return (uint32_t)wasm_i32x4_extract_lane(lanes, 0);
-}
-
-/* One pass, and a look at one block: each lane knows the first block that holds its maximum. */
-static struct candidate logits_best(const float *logits, uint32_t count) {
-    v128_t best = wasm_f32x4_splat((float)MINUS_INFINITY), first = wasm_i32x4_splat(0);
-    uint32_t at = 0;
-    for (; count - at >= BLOCK; at += BLOCK) {
-        v128_t next = block_max(block_of(logits + at));
-        first = wasm_v128_bitselect(wasm_i32x4_splat((int32_t)at), first, wasm_f32x4_gt(next, best));
-        best = larger(best, next);
-    }
-    float max = largest_lane(best);
-    uint32_t block = least_lane(wasm_v128_or(first, wasm_f32x4_lt(best, wasm_f32x4_splat(max))));
-    for (uint32_t tail = at; tail < count; tail++)
-        if (logits[tail] > max) {
-            max = logits[tail];
-            block = at; /* of at most BLOCK - 1 */
-        }
-    return (struct candidate){max, first_at_least(logits, block, count, max)};
-}
-
-struct candidate row_best(const struct row *row) {
-    struct candidate best = logits_best(row->logits, row->count);
+struct candidate row_best(struct row *row) {
+    if (!row->is_known)
+        row->rest = survey_take(row->logits, row->count);
+    row->is_known = 1;
+    struct candidate best = row->rest;
     for (uint32_t i = 0; i < row->adjusted_count; i++) {
         const struct adjusted *one = &row->adjusted[i];
         if (one->value > best.logit || (one->value == best.logit && one->id < best.id))
-            best = (struct candidate){one->value, one->id};
+            best = (struct candidate){one->value, one->id, 0};
     }
     return best;
 }
@@ -107,16 +22,74 @@ static uint32_t gather_adjusted(const struct row *row, float least, struct candi
     for (uint32_t i = 0; i < row->adjusted_count; i++) {
         double value = row->adjusted[i].value;
         if (value >= least && value > MINUS_INFINITY) /* float64 reaches below -FLT_MAX */
-            out[found++] = (struct candidate){value, row->adjusted[i].id};
+            out[found++] = (struct candidate){value, row->adjusted[i].id, 0};
     }
     return found;
 }
 
-static __attribute__((noinline)) uint32_t gather_some(
-    const float *logits, uint32_t at, uint32_t count, float smallest, struct candidate *out, uint32_t found) {
-    for (uint32_t stop = at + count; at < stop; at++)
-        if (logits[at] >= smallest)
-            out[found++] = (struct candidate){logits[at], at};
+/* Those of four logits whose bits are set. */
+static inline uint32_t gather_four(
+    v128_t logits, uint32_t bits, uint32_t at, struct candidate *out, uint32_t found) {
+    out[found] = (struct candidate){wasm_f32x4_extract_lane(logits, 0), at, 0};
+    found += bits & 1;
+    out[found] = (struct candidate){wasm_f32x4_extract_lane(logits, 1), at + 1, 0};
+    found += bits >> 1 & 1;
+    out[found] = (struct candidate){wasm_f32x4_extract_lane(logits, 2), at + 2, 0};
+    found += bits >> 2 & 1;
+    out[found] = (struct candidate){wasm_f32x4_extract_lane(logits, 3), at + 3, 0};
+    return found + (bits >> 3);
+}
+
+struct bounds {
+    float least, most;
+};
+
+static inline v128_t within(v128_t four, v128_t least, v128_t most) {
+    return wasm_v128_and(wasm_f32x4_ge(four, least), wasm_f32x4_le(four, most));
+}
+
+static inline int any_within(const v128_t *group, v128_t least, v128_t most) {
+    v128_t any = wasm_i32x4_splat(0);
+#pragma clang loop unroll(full)
+    for (uint32_t i = 0; i < GROUP; i++)
+        any = wasm_v128_or(any, within(group[i], least, most));
+    return wasm_v128_any_true(any);
+}
+
+/* Of a crest's logits those within the bounds. */
+static uint32_t gather_crest(
+    const float *logits, uint32_t at, const struct bounds *bounds, struct candidate *out, uint32_t found) {
+    v128_t least = wasm_f32x4_splat(bounds->least), most = wasm_f32x4_splat(bounds->most);
+    for (uint32_t stop = at + CREST; at < stop; at += GROUP * LANES) {
+        const v128_t *group = vectors_of(logits + at);
+        if (!any_within(group, least, most))
+            continue;
+#pragma clang loop unroll(full)
+        for (uint32_t i = 0; i < GROUP; i++) {
+            uint32_t bits = wasm_i32x4_bitmask(within(group[i], least, most));
+            if (bits)
+                found = gather_four(group[i], bits, at + i * LANES, out, found);
+        }
+    }
+    return found;
+}
+
+#define TOO_MANY UINT32_MAX
+
+/* Logits within the bounds, by ascending id, unless they are more than `most`. */
+static uint32_t gather(const struct row *row, struct bounds bounds, uint32_t most, struct candidate *out) {
+    uint32_t found = 0, blocks = row->count / BLOCK;
+    for (uint32_t block = 0; (block = survey_next(block, row->count, bounds.least)) < blocks; block++) {
+        for (uint32_t crests = survey_crests(block, bounds.least); crests; crests &= crests - 1) {
+            uint32_t at = block * BLOCK + CREST * (uint32_t)__builtin_ctz(crests);
+            found = gather_crest(row->logits, at, &bounds, out, found);
+        }
+        if (found > most)
+            return TOO_MANY;
+    }
+    for (uint32_t at = blocks * BLOCK; at < row->count; at++)
+        if (row->logits[at] >= bounds.least && row->logits[at] <= bounds.most)
+            out[found++] = (struct candidate){row->logits[at], at, 0};
     return found;
 }
 
@@ -125,20 +98,9 @@ uint32_t row_gather(const struct row *row, float least, struct candidate *out) {
 }
 
 uint32_t row_gather_some(const struct row *row, float least, uint32_t most, struct candidate *out) {
-    float smallest = least > (float)MINUS_INFINITY ? least : -__FLT_MAX__;
-    v128_t threshold = wasm_f32x4_splat(smallest);
-    uint32_t found = 0, at = 0;
-    for (; row->count - at >= BLOCK; at += BLOCK) {
-        const struct block *block = block_of(row->logits + at);
-#pragma clang loop unroll(full)
-        for (uint32_t group = 0; group < BLOCK / LANES; group += GROUP)
-            if (any_at_least(block->vectors + group, threshold))
-                found = gather_some(row->logits, at + group * LANES, GROUP * LANES, smallest, out, found);
-        if (found > most)
-            return 0;
-    }
-    found = gather_some(row->logits, at, row->count - at, smallest, out, found);
-    return gather_adjusted(row, least, out, found);
+    struct bounds bounds = {least > (float)MINUS_INFINITY ? least : -__FLT_MAX__, __builtin_inff()};
+    uint32_t found = gather(row, bounds, most, out);
+    return found == TOO_MANY ? 0 : gather_adjusted(row, least, out, found);
 }
 
 /* A float32 a little below `x`. */
@@ -146,38 +108,39 @@ static float below(double x) {
     return (float)(x - (x < 0 ? -x : x) * 1e-6 - 1e-30);
 }
 
-static inline int any_within(const v128_t *group, v128_t least, v128_t most) {
-    v128_t any = wasm_i32x4_splat(0);
-#pragma clang loop unroll(full)
-    for (uint32_t i = 0; i < GROUP; i++)
-        any = wasm_v128_or(any, wasm_v128_and(wasm_f32x4_ge(group[i], least), wasm_f32x4_le(group[i], most)));
-    return wasm_v128_any_true(any);
-}
-
-static __attribute__((noinline)) uint32_t gather_within(
-    const float *logits, uint32_t at, uint32_t count, float least, float most, struct candidate *out, uint32_t found) {
-    for (uint32_t stop = at + count; at < stop; at++)
-        if (logits[at] >= least && logits[at] <= most)
-            out[found++] = (struct candidate){logits[at], at};
-    return found;
-}
-
 uint32_t row_gather_within(const struct row *row, double least, double most, struct candidate *out) {
-    float low = below(least), high = -below(-most);
-    v128_t from = wasm_f32x4_splat(low), to = wasm_f32x4_splat(high);
-    uint32_t found = 0, at = 0;
-    for (; row->count - at >= BLOCK; at += BLOCK) {
-        const struct block *block = block_of(row->logits + at);
-#pragma clang loop unroll(full)
-        for (uint32_t group = 0; group < BLOCK / LANES; group += GROUP)
-            if (any_within(block->vectors + group, from, to))
-                found = gather_within(row->logits, at + group * LANES, GROUP * LANES, low, high, out, found);
-    }
-    found = gather_within(row->logits, at, row->count - at, low, high, out, found);
+    uint32_t found = gather(row, (struct bounds){below(least), -below(-most)}, UINT32_MAX, out);
     for (uint32_t i = 0; i < row->adjusted_count; i++)
         if (row->adjusted[i].value >= least && row->adjusted[i].value <= most)
-            out[found++] = (struct candidate){row->adjusted[i].value, row->adjusted[i].id};
+            out[found++] = (struct candidate){row->adjusted[i].value, row->adjusted[i].id, 0};
     return found;
+}
+
+struct extent logits_extent(const float *logits, uint32_t count) {
+    v128_t nothing = wasm_f32x4_splat((float)MINUS_INFINITY), most = wasm_f32x4_splat(__builtin_inff());
+    v128_t least = most, counts = wasm_i32x4_splat(0);
+    uint32_t at = 0;
+    for (; count - at >= UNROLL; at += UNROLL)
+        for (uint32_t i = 0; i < UNROLL; i += LANES) {
+            v128_t four = wasm_v128_load(logits + at + i), there = wasm_f32x4_gt(four, nothing);
+            counts = wasm_i32x4_sub(counts, there);
+            least = wasm_f32x4_pmin(least, wasm_v128_bitselect(four, most, there));
+        }
+    float lanes[LANES];
+    uint32_t numbers[LANES];
+    wasm_v128_store(lanes, least);
+    wasm_v128_store(numbers, counts);
+    struct extent extent = {__builtin_inf(), 0};
+    for (uint32_t i = 0; i < LANES; i++) {
+        extent.least = lanes[i] < extent.least ? lanes[i] : extent.least;
+        extent.count += numbers[i];
+    }
+    for (; at < count; at++)
+        if (logits[at] > (float)MINUS_INFINITY) {
+            extent.least = logits[at] < extent.least ? logits[at] : extent.least;
+            extent.count++;
+        }
+    return extent;
 }
 
 double weight_of(double logit, struct scale scale) {

@@ -21,22 +21,25 @@ struct adjusted {
     uint32_t repeated : 31; /* ids of the longest run that the id would go on repeating; see standard/dry.h */
 };
 
+/* An id that may be drawn. Order: larger logit first, then the lower id. */
+struct candidate {
+    double logit;
+    uint32_t id;
+    uint32_t place; /* for whoever sorts, to find again what belongs to it */
+};
+
 struct row {
     float *logits; /* 16-aligned; NaN counts as -inf */
     uint32_t count;
     struct adjusted *adjusted; /* each id once, in no order */
     uint32_t adjusted_count;
+    int is_known; /* whether `rest` is the best of the logits that are not adjusted */
+    struct candidate rest;
 };
 
-/* An id that may be drawn. Order: larger logit first, then the lower id. */
-struct candidate {
-    double logit;
-    uint32_t id;
-};
-
-/* The largest logit and the lowest id that has it; a logit of -inf, and any id, when there is no number. Reads 4 bytes a
- * logit, once. */
-struct candidate row_best(const struct row *row);
+/* The largest logit and the lowest id that has it; a logit of -inf, and any id, when there is no number. Comes before all
+ * else that is asked of a row: it takes the survey (survey.h), once unless the best logit of the rest leaves it. */
+struct candidate row_best(struct row *row);
 
 /* Candidates with a logit >= least (-inf: all above it), by ascending id but for the adjusted ones, which come last.
  * `out` has room for `count` of the row. Returns their number. row_gather_some() stops where it has found more than
@@ -46,6 +49,14 @@ uint32_t row_gather_some(const struct row *row, float least, uint32_t most, stru
 
 /* The same with a logit from `least` to `most`, and perhaps a few beside them: bounds are rounded outwards. */
 uint32_t row_gather_within(const struct row *row, double least, double most, struct candidate *out);
+
+/* The smallest logit above -inf, +inf when there is none, and how many there are. */
+struct extent {
+    double least;
+    uint32_t count;
+};
+
+struct extent logits_extent(const float *logits, uint32_t count);
 
 /* How logits become weights: w(x) = e^((x - max) / T), so the largest weighs 1. */
 struct scale {

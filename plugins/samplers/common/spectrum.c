@@ -24,12 +24,6 @@ struct bin {
 static struct bin bins[BINS + 1]; /* the last one holds what lies beyond, and what is no number */
 static double numbers[BINS], sums[BINS], squares[BINS]; /* the same as float64, t in quanta */
 
-/* The smallest logit above -inf, and how many there are. */
-struct extent {
-    double least;
-    uint32_t count;
-};
-
 static void extend(struct extent *extent, double value) {
     if (!(value > MINUS_INFINITY))
         return;
@@ -39,26 +33,7 @@ static void extend(struct extent *extent, double value) {
 }
 
 static struct extent extent_of(const struct row *row) {
-    v128_t nothing = wasm_f32x4_splat((float)MINUS_INFINITY), most = wasm_f32x4_splat(__builtin_inff());
-    v128_t least = most, counts = wasm_i32x4_splat(0);
-    uint32_t at = 0;
-    for (; row->count - at >= UNROLL; at += UNROLL)
-        for (uint32_t i = 0; i < UNROLL; i += LANES) {
-            v128_t logits = wasm_v128_load(row->logits + at + i), there = wasm_f32x4_gt(logits, nothing);
-            counts = wasm_i32x4_sub(counts, there);
-            least = wasm_f32x4_pmin(least, wasm_v128_bitselect(logits, most, there));
-        }
-    float lanes[LANES];
-    uint32_t numbers[LANES];
-    wasm_v128_store(lanes, least);
-    wasm_v128_store(numbers, counts);
-    struct extent extent = {__builtin_inf(), 0};
-    for (uint32_t i = 0; i < LANES; i++) {
-        extent.least = lanes[i] < extent.least ? lanes[i] : extent.least;
-        extent.count += numbers[i];
-    }
-    for (; at < row->count; at++)
-        extend(&extent, row->logits[at]);
+    struct extent extent = logits_extent(row->logits, row->count);
     for (uint32_t i = 0; i < row->adjusted_count; i++)
         extend(&extent, row->adjusted[i].value);
     return extent;

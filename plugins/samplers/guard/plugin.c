@@ -6,7 +6,6 @@
 #define SEALHOST_SLOT_STATE
 #include "adjust.h"
 #include "chain.h"
-#include "exponential.h"
 #include "json.h"
 #include "matcher.h"
 #include "sealhost_sampler.h"
@@ -23,7 +22,6 @@ static uint32_t always_count;
 static int settings_are_read;
 
 SEALHOST_EXPORT(init) int32_t init(void) {
-    exponential_prepare();
     return SEALHOST_OK;
 }
 
@@ -172,7 +170,7 @@ static int32_t sample(void) {
         return status;
     struct slot *slot = &slots[row->slot];
     uint32_t state = follow(slot);
-    struct row chain_row = {logits, row->vocab_size, 0, 0};
+    struct row chain_row = {.logits = logits, .count = row->vocab_size};
     struct request request = {row, history, bias};
     status = adjust(&chain_row, &request);
     for (uint32_t i = 0; i < always_count && !status; i++)

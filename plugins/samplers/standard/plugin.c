@@ -3,7 +3,6 @@
 #include "adjust.h"
 #include "chain.h"
 #include "configured.h"
-#include "exponential.h"
 #include "limits.h"
 #include "sealhost_guest.h"
 #include "words.h"
@@ -14,7 +13,6 @@ static struct sealhost_result results[MAX_ROWS] __attribute__((aligned(8)));
 static uint32_t history[MAX_ROWS][HISTORY_CAPACITY];
 static struct sealhost_bias bias[BIAS_CAPACITY];
 static uint8_t config[CONFIG_CAPACITY];
-static struct sealhost_sampler_layout published;
 
 static struct settings settings; /* of the request, read with its first row */
 static int settings_are_read;
@@ -26,25 +24,28 @@ SEALHOST_EXPORT(sealhost_sampler_v1) int32_t sealhost_sampler_v1(void) {
     return SEALHOST_ABI_MINOR;
 }
 
+/* Constant, so that it lies with the other data and no instance writes a page for it. */
+#define OFFSET(area) ((uint32_t)(uintptr_t)(area))
+static const struct sealhost_sampler_layout published = {
+    .size = sizeof(struct sealhost_sampler_layout),
+    .minor = SEALHOST_ABI_MINOR,
+    .max_rows = MAX_ROWS,
+    .vocab_capacity = VOCAB_CAPACITY,
+    .logits = OFFSET(logits),
+    .logits_stride = sizeof logits[0],
+    .rows = OFFSET(rows),
+    .results = OFFSET(results),
+    .history = OFFSET(history),
+    .history_capacity = HISTORY_CAPACITY,
+    .bias = OFFSET(bias),
+    .bias_capacity = BIAS_CAPACITY,
+    .config = OFFSET(config),
+    .config_capacity = CONFIG_CAPACITY,
+    .error = OFFSET(sealhost_error_area),
+    .error_capacity = SEALHOST_ERROR_BYTES,
+};
+
 SEALHOST_EXPORT(layout) int32_t layout(void) {
-    published = (struct sealhost_sampler_layout){
-        .size = sizeof published,
-        .minor = SEALHOST_ABI_MINOR,
-        .max_rows = MAX_ROWS,
-        .vocab_capacity = VOCAB_CAPACITY,
-        .logits = sealhost_offset(logits),
-        .logits_stride = sizeof logits[0],
-        .rows = sealhost_offset(rows),
-        .results = sealhost_offset(results),
-        .history = sealhost_offset(history),
-        .history_capacity = HISTORY_CAPACITY,
-        .bias = sealhost_offset(bias),
-        .bias_capacity = BIAS_CAPACITY,
-        .config = sealhost_offset(config),
-        .config_capacity = CONFIG_CAPACITY,
-        .error = sealhost_offset(sealhost_error_area),
-        .error_capacity = SEALHOST_ERROR_BYTES,
-    };
     return (int32_t)sealhost_offset(&published);
 }
 
@@ -53,7 +54,6 @@ SEALHOST_EXPORT(vocabulary) int32_t vocabulary(uint32_t size) {
 }
 
 SEALHOST_EXPORT(init) int32_t init(void) {
-    exponential_prepare();
     return SEALHOST_OK;
 }
 
@@ -89,7 +89,7 @@ static int32_t draw_standard(struct row *row, const struct sealhost_row *paramet
 }
 
 static int32_t sample(const struct sealhost_row *parameters, struct sealhost_result *result) {
-    struct row row = {logits[parameters->slot], parameters->vocab_size, 0, 0};
+    struct row row = {.logits = logits[parameters->slot], .count = parameters->vocab_size};
     struct request request = {parameters, history[parameters->slot], bias};
     int32_t status = settings.given ? adjust_begin(&row, &request) : adjust(&row, &request);
     uint32_t token = 0;

@@ -6,6 +6,7 @@
 #include "moments.h"
 #include "natural.h"
 #include "prefix.h"
+#include "sigma_bounds.h"
 #include "sort.h"
 #include "typical.h"
 
@@ -30,12 +31,17 @@ static void sort_kept(struct pool *pool) {
     pool->max = kept[0].logit;
 }
 
-/* Closes the pool over everything with a logit of at least `least`. */
-static void close_at(struct pool *pool, float least) {
-    pool->count = row_gather(pool->row, least, kept);
+/* Closes the pool over what was gathered. */
+static void close_over(struct pool *pool) {
     pool->list = kept;
     pool->open = 0;
     sort_kept(pool);
+}
+
+/* Closes the pool over everything with a logit of at least `least`. */
+static void close_at(struct pool *pool, float least) {
+    pool->count = row_gather(pool->row, least, kept);
+    close_over(pool);
 }
 
 /* The same for a float64 bound: a little more than asked for, exact ends are found in the list. */
@@ -45,8 +51,8 @@ static void close_near(struct pool *pool, double least) {
 }
 
 void pool_begin(struct pool *pool, struct row *row, double max) {
-    *pool = (struct pool){.row = row, .open = 1, .floor = MINUS_INFINITY, .max = max, .beta = 1};
-    pool->ceiling = __builtin_inf();
+    *pool = (struct pool){
+        .row = row, .open = 1, .floor = MINUS_INFINITY, .ceiling = __builtin_inf(), .max = max, .beta = 1};
     if (pool->max < __builtin_inf())
         return;
     close_at(pool, __builtin_inff());
@@ -55,10 +61,21 @@ void pool_begin(struct pool *pool, struct row *row, double max) {
     pool->max = 0;
 }
 
-static void cut_at_floor(struct pool *pool) {
-    uint32_t count = 1, above = 0;
+/* How many of the list lie above the floor, at least one. */
+static uint32_t above_floor(const struct pool *pool) {
+    uint32_t count = 1;
     while (count < pool->count && kept[count].logit >= pool->floor)
         count++;
+    return count;
+}
+
+static void cut_at_floor(struct pool *pool) {
+    uint32_t count = above_floor(pool), above = 0;
+    if (pool->sigmas > 0 && count > 1 && kept[count - 1].logit < pool->safe) {
+        pool->floor = pool->max - pool->sigmas * row_sigma(pool->row, pool->max);
+        count = above_floor(pool);
+    }
+    pool->sigmas = 0;
     while (kept[above].logit > pool->ceiling)
         above++;
     pool->count = count - above;
@@ -166,13 +183,11 @@ void pool_top_k(struct pool *pool, uint32_t k) {
     resolve(pool);
     if (pool->has_window)
         pool_settle(pool);
-    for (uint32_t wanted = FIRST_GATHERED; pool->open; wanted = wanted < pool->row->count ? wanted * GROWTH : wanted) {
-        float least = prefix_threshold(pool->row, wanted < 2 * (uint64_t)k ? 2 * k : wanted);
-        if (wanted >= pool->row->count)
-            least = (float)MINUS_INFINITY;
-        if (least > (float)MINUS_INFINITY && row_gather(pool->row, least, kept) < k)
-            continue; /* the guess was too high */
-        close_at(pool, least);
+    for (uint32_t wanted = k; pool->open; wanted = wanted < pool->row->count / GROWTH ? wanted * GROWTH : UINT32_MAX) {
+        float least = prefix_threshold(pool->row, wanted);
+        pool->count = row_gather(pool->row, least, kept);
+        if (pool->count >= k || least == (float)MINUS_INFINITY)
+            close_over(pool);
     }
     pool->count = k < pool->count ? k : pool->count;
     cut_at_floor(pool);
@@ -232,23 +247,33 @@ void pool_top_p(struct pool *pool, double p) {
     }
 }
 
+/* How many of the list, from its beginning, have at least `weight`. */
+static uint32_t reaching(struct pool *pool, double weight) {
+    uint32_t count = 0;
+    weigh(pool);
+    while (count < pool->count && weights[count] >= weight)
+        count++;
+    return count;
+}
+
 void pool_min_p(struct pool *pool, double p) {
     pool_settle(pool);
     if (pool->open)
         close_near(pool, pool->max + natural_logarithm(p) / pool->beta);
-    weigh(pool);
-    uint32_t count = 1;
-    while (count < pool->count && weights[count] >= p)
-        count++;
-    pool->count = count;
+    pool->count = reaching(pool, p); /* the likeliest one weighs 1 */
 }
 
 void pool_top_n_sigma(struct pool *pool, double n) {
     pool_settle(pool);
-    double sigma = pool->open ? row_sigma(pool->row, pool->max) : list_sigma(kept, pool->count, pool->max);
-    pool->floor = pool->max - n * sigma;
-    if (!pool->open)
+    if (!pool->open) {
+        pool->floor = pool->max - n * list_sigma(kept, pool->count, pool->max);
         cut_at_floor(pool);
+        return;
+    }
+    struct sigma_bounds sigma = row_sigma_bounds(pool->row, pool->max);
+    pool->sigmas = n;
+    pool->safe = pool->max - n * sigma.least;
+    pool->floor = pool->max - n * sigma.most;
 }
 
 /* The list is what reaches `least`, unsorted. Whether it decides; then it is what is kept. */
@@ -259,9 +284,7 @@ static int keep_typical(struct pool *pool, struct typical *typical, double least
     if (!count)
         return 0;
     pool->count = count;
-    pool->list = kept;
-    pool->open = 0;
-    sort_kept(pool);
+    close_over(pool);
     return 1;
 }
 
@@ -296,15 +319,6 @@ void pool_typical(struct pool *pool, double p) {
         pool->count = row_gather(pool->row, least, kept);
         keep_typical(pool, &typical, least);
     }
-}
-
-/* How many of the list, from its beginning, have at least `weight`. */
-static uint32_t reaching(struct pool *pool, double weight) {
-    uint32_t count = 0;
-    weigh(pool);
-    while (count < pool->count && weights[count] >= weight)
-        count++;
-    return count;
 }
 
 /* What is known of an open pool's mass, the more the longer it takes. */

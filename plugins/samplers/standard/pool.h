@@ -28,6 +28,7 @@ struct pool {
     uint32_t count;         /* of a closed pool; never 0 */
     int open;
     double floor, ceiling; /* of an open pool: what lies beyond them is gone, though not yet cut; infinite: nothing */
+    double sigmas, safe;   /* of such a floor that is a bound: how many sigmas it lies below the maximum, and where it ends */
     double max;   /* largest logit */
     double beta;  /* what logits are multiplied with: 1 / temperature, once that stage has been */
     int is_pending; /* of an open pool: `dynamic` is asked for, of which only bounds are known, and beta is of before */

@@ -10,7 +10,6 @@
 
 #define nearest scratch_sorted /* of one range; logit: -distance */
 
-static double weights_by_id[VOCAB_CAPACITY];
 static double masses[RANGES];
 static uint32_t counts[RANGES];
 
@@ -68,13 +67,12 @@ static uint32_t last_kept(
         double distance = distance_of(list[i], measure);
         if (range_of(distance) != place->range)
             continue;
-        nearest[found++] = (struct candidate){-distance, list[i].id};
-        weights_by_id[list[i].id] = weights[i];
+        nearest[found++] = (struct candidate){-distance, list[i].id, i};
     }
     sort_candidates(nearest, scratch_spare, found);
     uint32_t last = 0;
     for (;; last++) {
-        place->before += weights_by_id[nearest[last].id];
+        place->before += weights[nearest[last].place];
         if (place->before >= target || last + 1 == found)
             return last;
     }
@@ -99,7 +97,7 @@ uint32_t typical_keep(struct candidate *list, const double *weights, uint32_t co
         return 0;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        struct candidate one = {-distance_of(list[i], &measure), list[i].id};
+        struct candidate one = {-distance_of(list[i], &measure), list[i].id, 0};
         if (!comes_before(&last, &one))
             list[kept++] = list[i];
     }
@@ -138,7 +136,7 @@ static double reach_of(const struct walk *walk, double target) {
     return reach;
 }
 
-#define by_id weights_by_id /* logits, here */
+#define logits scratch_weights /* of the nearest ones, by their places */
 
 static uint32_t gather_nearest(
     const struct walk *walk, const struct row *row, uint32_t first, uint32_t last, uint32_t found) {
@@ -146,8 +144,9 @@ static uint32_t gather_nearest(
         walk->spectrum, row, first, last, MINUS_INFINITY, __builtin_inf(), scratch_candidates);
     for (uint32_t i = 0; i < more; i++) {
         struct candidate one = scratch_candidates[i];
-        by_id[one.id] = one.logit;
-        nearest[found++] = (struct candidate){-distance_of(one, &walk->measure), one.id};
+        logits[found] = one.logit;
+        nearest[found] = (struct candidate){-distance_of(one, &walk->measure), one.id, found};
+        found++;
     }
     return found;
 }
@@ -155,7 +154,7 @@ static uint32_t gather_nearest(
 /* The first of `count` nearest ones with which the mass, `core` before them, comes to `target`; `count`: none. */
 static uint32_t first_reaching(const struct walk *walk, uint32_t count, double core, double target) {
     for (uint32_t i = 0; i < count; i++) {
-        core += weight_of(by_id[nearest[i].id], walk->measure.scale);
+        core += weight_of(logits[nearest[i].place], walk->measure.scale);
         if (core >= target)
             return i;
     }
@@ -167,7 +166,7 @@ static uint32_t first_reaching(const struct walk *walk, uint32_t count, double c
 static double radius_at(uint32_t last, uint32_t count, double limit, double blur) {
     double distance = -nearest[last].logit, next = last + 1 < count ? -nearest[last + 1].logit : limit;
     next = next < limit ? next : limit;
-    int apart = last == 0 || by_id[nearest[last].id] == by_id[nearest[last - 1].id] ||
+    int apart = last == 0 || logits[nearest[last].place] == logits[nearest[last - 1].place] ||
                 distance + nearest[last - 1].logit > 2 * blur;
     return apart && next - distance > 2 * blur ? (next + distance) / 2 : 0;
 }
