@@ -113,6 +113,9 @@ def _add_key(keys_dir: Path, key: PublicKey, grant: Grant, draft: Path | None) -
         write_new_file(path, key.to_pem(), mode=_FILE_MODE)
         return path
     before = _policy_of(files, without=key.key_id)
+    if grant.name in {one.name for one in before.key}:
+        problem = "expected a name that no key of the policy has, got one that is taken"
+        raise SealError(Code.USAGE, grant.name, problem, "choose another --name, or see `sealhost trust list`")
     entry = KeyEntry(
         name=grant.name, public=key.to_ssh().decode().strip(), not_before=grant.not_before, not_after=grant.not_after
     )

@@ -65,6 +65,7 @@ class DirectoryTrust:
 
     Attributes:
         keys: Key id → admitted key, of good standing or not.
+        names: Key id → what people call it: its name in the policy, without one its file's.
         policy: What trust.toml says; None without one.
         revocations: What revoked.toml says; None without one.
 
@@ -73,7 +74,7 @@ class DirectoryTrust:
             is not sound), E_UNTRUSTED (no key), E_PARSE, E_SIG, E_THRESHOLD (a trust file that is not sound), E_IO.
     """
 
-    __slots__ = ("_clock", "_where", "keys", "policy", "revocations")
+    __slots__ = ("_clock", "_where", "keys", "names", "policy", "revocations")
 
     def __init__(self, keys_dir: Path, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._where = str(keys_dir)
@@ -87,6 +88,7 @@ class DirectoryTrust:
         # clause 10.3: beside a trust.toml a *.pub file is only a key that lies there
         trusted = keys if self.policy is None else self.policy.keys
         self.keys: Mapping[str, PublicKey] = {key.key_id: key for key in trusted.values()}
+        self.names = {key.key_id: name.removesuffix(PUBLIC_SUFFIX) for name, key in trusted.items()}
         if not self.keys:
             problem = "expected at least one trusted key, got none"
             raise SealError(Code.UNTRUSTED, str(keys_dir), problem, "put the publisher's .pub file into it")

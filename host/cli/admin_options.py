@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from ..errors import UsageError
 from .access_keys import ADMIN_KEY_VARIABLE, access_keys
@@ -25,7 +25,7 @@ AdminKeyFile = Annotated[
 ]
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=Group("Admin plane", sort_key=1))
 @dataclass(frozen=True, slots=True)
 class AdminOptions:
     """The admin plane of `serve`.

@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ...signing.errors import SealhostError
-from .ask import Asking
+from .ask import AnswerOptions, Asking
 from .demo_model import demo_model_path, fetch_demo_model
-from .facts import say
+from .facts import limits_in_words, say
 from .opening import opened_bundle
 from .options import DEFAULTS, EngineOptions, state_in
 from .places import data_folder, trust_store
@@ -74,8 +76,8 @@ def demo(*, engine: EngineOptions = DEFAULTS) -> None:
             host, opened = stack.enter_context(opened_bundle(places.bundle, None, None, engine))
         say(f"\n> {QUESTION}   (told before: {INSTRUCTION})")
         conversation = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": QUESTION}]
-        asking = Asking(max_tokens=MAX_ANSWER_TOKENS, temperature=0.0, seed=None)
-        asking.answer(opened.served, asking.chat_ids(opened.served, conversation))
+        asking = Asking(opened.served, AnswerOptions(max_tokens=MAX_ANSWER_TOKENS), temperature=0.0)
+        asking.answer(asking.chat_ids(conversation))
         _print_trust(host, opened)
         _print_times(opened, asking, time.perf_counter() - began)
     _print_next(places)
@@ -163,7 +165,8 @@ def _print_trust(host: Host, opened: Opened) -> None:
     from rich.console import Console  # noqa: PLC0415 — only for people
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table(title="what was trusted, and with what", title_justify="left", show_header=False)
+    say("\nwhat was trusted, and with what:")
+    table = Table(show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row("bundle", f"{opened.bundle.manifest.name} version {opened.bundle.manifest.version}")
@@ -171,10 +174,7 @@ def _print_trust(host: Host, opened: Opened) -> None:
     for signer in opened.bundle.signers:
         table.add_row("signed by key", signer)
     for plugin in opened.bundle.plugins:
-        limits = plugin.limits
-        asked = f"memory {limits.memory_bytes / 2**20:.0f} MiB, init {limits.init_ms} ms"
-        asked += f", load {limits.load_ms} ms, encode {limits.encode_ms} ms" if plugin.role == "tokenizer" else ""
-        asked += f", step {limits.step_ms} ms" if plugin.role == "sampler" else ""
+        asked = limits_in_words({"role": plugin.role, "limits": msgspec.to_builtins(plugin.limits)})
         table.add_row(f"{plugin.role} {plugin.name}", f"sha256 {plugin.sha256}\nin a sandbox: {asked}")
     table.add_row("kernels", f"the host's own, {host.backend.name}, {host.config.backend_threads} threads")
     # a file or a pipe has no width of its own, and digests must not be broken there

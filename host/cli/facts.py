@@ -51,22 +51,26 @@ def _error_facts(error: SealhostError) -> dict[str, Any]:
 
 
 def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
-    """One JSON object, or a line for each fact; plugins get a line each."""
+    """One JSON object, or a line for each fact; plugins get a line each, and one for the digest where it is known."""
     if as_json:
         _print_json(facts)
         return
     for label, value in facts.items():
         if label == "plugins":
             for plugin in value:
-                print_fact("plugin", _describe_plugin(plugin))
+                print_fact("plugin", f"{plugin['role']} {plugin['name']}: {limits_in_words(plugin)}")
+                if "sha256" in plugin:
+                    print_fact("  its sha256", plugin["sha256"])
         else:
-            print_fact(label.replace("_", " "), _describe(value))
+            print_fact(label.replace("_", " "), f"{value:,}" if label == "bytes" else _describe(value))
 
 
-def _describe_plugin(plugin: dict[str, Any]) -> str:
-    limits = ", ".join(f"{field} {number:,}" for field, number in plugin["limits"].items() if number)
-    digest = f"sha256 {plugin['sha256']}, " if "sha256" in plugin else ""
-    return f"{plugin['role']} {plugin['name']}, {digest}abi {plugin['abi']}, {limits}"
+def limits_in_words(plugin: dict[str, Any]) -> str:
+    """The limits that matter to a plugin's role, of its entry in a manifest: "memory 96 MiB, init 1 s, …"."""
+    calls = ("init", "load", "encode") if plugin["role"] == "tokenizer" else ("init", "step")
+    limits = plugin["limits"]
+    times = [f"{call} {limits[f'{call}_ms'] / 1000:g} s" for call in calls]
+    return ", ".join([f"memory {limits['memory_bytes'] / 2**20:,.0f} MiB", *times])
 
 
 def _describe(value: object) -> str:

@@ -18,7 +18,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from ...signing.errors import Code, ExitCode, SealhostError, escape_for_terminal
-from ..errors import UsageError
 from .begun import begun_weights
 from .ending import (
     INTERRUPTED,
@@ -43,25 +42,35 @@ _SWITCH_S = 0.0001
 PREFIX = "SEALHOST_"
 """Begins every flag's environment twin."""
 
+TWINS = f"Every option has a twin in the environment, as --port has {PREFIX}PORT."
+"""What the help of each verb ends with, instead of a name beside each option."""
+
 _VERBS = {
-    "demo": ("demo:demo", "Fetch a small model, make keys, pack, sign, verify and answer a question."),
-    "serve": ("serve:serve", "Serve bundles over HTTP with OpenAI's API."),
-    "swap": ("admin:swap", "Put another version of a model into a running host."),
-    "rollback": ("admin:rollback", "Go back to the version that a running host served before."),
-    "drain": ("admin:drain", "Have a running host take no new requests."),
-    "run": ("ask:run", "Answer one prompt on the terminal."),
-    "chat": ("ask:chat", "Talk with a model on the terminal."),
-    "tokenize": ("tokenize:tokenize", "Print the token ids of standard input."),
-    "bench": ("bench:bench", "Measure prefill and decode speed."),
-    "keygen": ("signing:keygen", "Make a key pair."),
-    "pack": ("signing:pack", "Make a bundle from a GGUF file and plugins."),
-    "sign": ("signing:sign", "Check a bundle and add your signature."),
-    "verify": ("signing:verify", "Check a bundle's signature and every byte of it."),
-    "inspect": ("signing:inspect", "Show what a bundle claims, without trusting it."),
-    "status": ("status:status", "Show whom this host believes and what it has accepted."),
-    "plugin": ("plugin:app", "Make, build, check, test, measure and pack a plugin."),
-    "trust": ("trust:app", "Say whom this host believes, and how far."),
+    "Talk with a model": {
+        "demo": ("demo:demo", "Fetch a small model, make keys, pack, sign, verify and answer a question."),
+        "run": ("ask:run", "Answer one prompt on the terminal."),
+        "chat": ("ask:chat", "Talk with a model on the terminal."),
+        "tokenize": ("tokenize:tokenize", "Print the token ids of standard input."),
+        "bench": ("bench:bench", "Measure prefill and decode speed."),
+    },
+    "Publish": {
+        "keygen": ("signing:keygen", "Make a key pair."),
+        "pack": ("signing:pack", "Make a bundle from a GGUF file and plugins."),
+        "sign": ("signing:sign", "Check a bundle and add your signature."),
+        "plugin": ("plugin:app", "Make, build, check, test, measure and pack a plugin."),
+    },
+    "Operate": {
+        "trust": ("trust:app", "Say whom this host believes, and how far."),
+        "verify": ("signing:verify", "Check a bundle's signature and every byte of it."),
+        "inspect": ("signing:inspect", "Show what a bundle claims, without trusting it."),
+        "serve": ("serve:serve", "Serve bundles over HTTP with OpenAI's API."),
+        "status": ("status:status", "Show whom this host believes and what it has accepted."),
+        "swap": ("admin:swap", "Put another version of a model into a running host."),
+        "rollback": ("admin:rollback", "Go back to the version that a running host served before."),
+        "drain": ("admin:drain", "Have a running host take no new requests."),
+    },
 }
+"""The verbs by who needs them, in the order in which one meets them: place and summary."""
 
 
 def command_line() -> cyclopts.App:
@@ -76,10 +85,21 @@ def command_line() -> cyclopts.App:
         config=Env(PREFIX, command=False),
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
+        default_parameter=cyclopts.Parameter(show_env_var=False, show_default=_shown_default),
+        group_parameters=cyclopts.Group("Options", sort_key=0),
+        group_commands=cyclopts.Group("And", sort_key=len(_VERBS)),
+        help_epilogue=TWINS,
     )
-    for name, (place, summary) in _VERBS.items():
-        app.command(f"{__package__}.{place}", name=name, help=summary)
+    for rank, (title, verbs) in enumerate(_VERBS.items()):
+        group = cyclopts.Group(title, sort_key=rank)
+        for order, (name, (place, summary)) in enumerate(verbs.items()):
+            app.command(f"{__package__}.{place}", name=name, help=summary, group=group, sort_key=order)
     return app
+
+
+def _shown_default(value: object) -> str | None:
+    """A default as help shows it: none for a switch that is off, or a text that is empty."""
+    return str(value) if value or (value == 0 and value is not False) else None
 
 
 def main() -> None:
@@ -143,7 +163,9 @@ def _call(arguments: Sequence[str]) -> None:
     try:
         command_line()(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except cyclopts.CycloptsError as error:
-        raise UsageError("command line", " ".join(str(error).split()).rstrip("."), "see sealhost --help") from error
+        from .usage import usage_error  # noqa: PLC0415 — comes with the framework
+
+        raise usage_error(error) from error
 
 
 def _refuse(line: str, code: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from ...kernels.kv_type import KvType
 from ..config import (
@@ -49,8 +49,10 @@ PassphraseFd = Annotated[
     int | None, Parameter(name="--passphrase-fd", help="Read the passphrase from this open descriptor.")
 ]
 
+_Limit = Annotated[int, Parameter(group=Group("Limits of plugins", sort_key=3))]
 
-@Parameter(name="*")
+
+@Parameter(name="*", group=Group("How the model runs", sort_key=2))
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
     """How a model runs.
@@ -79,13 +81,13 @@ class EngineOptions:
     max_sequences: int = DEFAULT_MAX_SEQUENCES
     max_waiting: int = DEFAULT_MAX_WAITING
     lazy: Annotated[bool, Parameter(negative="")] = False
-    plugin_memory_mib: int = 256
-    plugin_step_ms: int = 100
-    plugin_encode_ms: int = 2000
-    plugin_sessions: int = 256
-    plugin_live_mib: int = 0
-    plugin_backtrack: int = 64
-    plugin_fuel: int = 0
+    plugin_memory_mib: _Limit = 256
+    plugin_step_ms: _Limit = 100
+    plugin_encode_ms: _Limit = 2000
+    plugin_sessions: _Limit = 256
+    plugin_live_mib: _Limit = 0
+    plugin_backtrack: _Limit = 64
+    plugin_fuel: _Limit = 0
 
     @property
     def reading(self) -> Literal["ahead", "lazy"]:

@@ -87,6 +87,8 @@ def build(folder: Path = Path(), /, *, json: Json = False) -> None:
         data = module.read_bytes()
         facts = {"module": str(module), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         print_facts(facts, as_json=json)
+        if not json:
+            say(f"next: sealhost plugin test {folder}")
 
 
 @app.command

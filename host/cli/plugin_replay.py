@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ...sandbox import Vocabulary
+    from ...sandbox.recording import Head
     from .plugin_folder import AuthoredPlugin
 
 ASKS_FOR_VOCABULARY: Final = "1.15"
@@ -53,7 +54,7 @@ def replayed(path: Path, plugin: AuthoredPlugin, words: Vocabulary | None = None
             raise UsageError("--model", problem, "give --model with its GGUF file") from None
         outcome = replay(sampler, recording)
     facts: dict[str, Any] = {
-        "recorded with": f"{head.plugin}, {'this module' if head.sha256 == plugin.sha256 else 'another build of it'}",
+        "recorded with": f"{head.plugin}, {_kinship(head, plugin)}",
         "choices": len(head.choices),
         "steps": outcome.steps,
         "decisions": outcome.decisions,
@@ -64,3 +65,10 @@ def replayed(path: Path, plugin: AuthoredPlugin, words: Vocabulary | None = None
         where = {"step": outcome.difference.step, "slot": outcome.difference.slot}
         facts |= {**where, "recorded": outcome.difference.recorded, "replayed": outcome.difference.replayed}
     return facts
+
+
+def _kinship(head: Head, plugin: AuthoredPlugin) -> str:
+    """What a replayed plugin is to the one that was recorded."""
+    if head.sha256 == plugin.sha256:
+        return "this module"
+    return "another build of it" if head.plugin == plugin.name else f"another plugin than {plugin.name}"

@@ -33,6 +33,7 @@ from .options import Json, Keys, PassphraseFd, StateFolder, state_in, trust_in
 from .passphrase import read_passphrase
 from .places import trust_store
 from .progress import progress_bar
+from .terminal import note
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -108,8 +109,7 @@ def _key_facts(trust: DirectoryTrust, key_id: str) -> dict[str, Any]:
         trust.key(key_id)
     except SealError as error:
         standing = {Code.REVOKED: "revoked", Code.EXPIRED: "not valid"}[error.code]
-    name = trust.policy.entries[key_id].name if trust.policy is not None else ""
-    return {"id": key_id, "name": name, "standing": standing}
+    return {"id": key_id, "name": trust.names[key_id], "standing": standing}
 
 
 @app.command
@@ -190,6 +190,8 @@ def revoke(
         folder = keys if keys is not None else trust_store()
         private_keys = [_private_key(path, passphrase_fd) for path in key or []]
         written = revoke_key(folder, named, reason=reason, root_keys=private_keys, draft=draft)
+        if reason and not private_keys and draft is None:
+            note("the reason is not kept: only a policy with a [root] has a revocation list to hold it")
         print_facts({"revoked": named, "written": str(written)}, as_json=json)
 
 

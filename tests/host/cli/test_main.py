@@ -152,6 +152,45 @@ def test_the_port_is_taken_before_anything_is_read(
 
 
 @pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("runn", "E_USAGE sealhost: expected a verb, got runn; did you mean run?"),
+        ("frobnicate", "E_USAGE sealhost: expected a verb, got frobnicate; see sealhost --help"),
+        ("plugin tset", "E_USAGE sealhost plugin: expected a verb, got tset; did you mean test?"),
+        ("run x", "E_USAGE sealhost run: expected PROMPT, got none; see sealhost run --help"),
+        ("sign x", "E_USAGE sealhost sign: expected --key, got none; see sealhost sign --help"),
+        (
+            "run x Who are you",
+            "E_USAGE sealhost run: expected no further argument, got 'are'; put an argument of several words in quotes; see sealhost run --help",
+        ),
+        (
+            "run x y --max-token=3",
+            "E_USAGE sealhost run: expected one of its options, got --max-token; did you mean --max-tokens?",
+        ),
+        (
+            "drain --frob",
+            "E_USAGE sealhost drain: expected one of its options, got --frob; see sealhost drain --help",
+        ),
+        ("run x y --keys", "E_USAGE --keys: expected a value after it, got none; see sealhost run --help"),
+        ("run x y --keys a --keys b", "E_USAGE --keys: expected it once, got it again; see sealhost run --help"),
+        ("drain --wait soon", "E_USAGE --wait: expected a number, got soon; see sealhost drain --help"),
+        (
+            "plugin test --rounds x",
+            "E_USAGE --rounds: expected a whole number, got x; see sealhost plugin test --help",
+        ),
+        (
+            "plugin new a --role judge",
+            "E_USAGE --role: expected one of sampler, tokenizer, got judge; see sealhost plugin new --help",
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_read_says_what_was_expected_where(
+    capsys: pytest.CaptureFixture[str], line: str, said: str
+) -> None:
+    assert refused(capsys, line.split(), 2) == said + "\n"
+
+
+@pytest.mark.parametrize(
     ("name", "value", "arguments", "code", "said"),
     [
         ("SEALHOST_PORT", "http", ["serve", "x"], 2, "http"),
@@ -191,6 +230,15 @@ def test_every_verb_of_the_design_has_help(capsys: pytest.CaptureFixture[str]) -
     for verb in ("demo", "keygen", "pack", "sign", "verify", "inspect", "run", "chat", "serve", "tokenize", "bench"):
         assert run([verb, "--help"]) == 0
         assert f"sealhost {verb}" in capsys.readouterr().out
+
+
+def test_help_groups_its_options_and_names_their_twins_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--help"]) == 0
+    told = capsys.readouterr().out
+    titles = ("Options", "Admin plane", "How the model runs", "Limits of plugins")
+    assert sorted(titles, key=lambda title: told.index(f"─ {title} ─")) == list(titles)
+    assert told.count("SEALHOST_PORT") == 1
+    assert "[default: False]" not in told
 
 
 def _environment() -> dict[str, str]:

@@ -52,7 +52,7 @@ def test_another_sampler_is_told_where_it_differs(
     code, facts = replayed(capsys, recording, name)
     assert (code, facts["alike"], facts["step"], facts["slot"]) == (1, False, 0, 0)
     assert "(3,)" in facts["replayed"]
-    assert facts["recorded with"] == "standard, another build of it"
+    assert facts["recorded with"] == "standard, another plugin than other"
 
 
 def test_a_recording_is_not_overwritten_and_nonsense_is_refused(

@@ -38,7 +38,9 @@ def test_run_prints_the_answer_alone(
     output = capsys.readouterr()
     assert output.out == "The capital of France is Paris.\n"
     assert run(["run", root, "The capital of France is", "--raw", "--max-tokens", "1", *keys]) == 0
-    assert capsys.readouterr().out == " Paris\n"
+    output = capsys.readouterr()
+    assert output.out == " Paris\n"
+    assert output.err.splitlines()[-1] == "[cut after 1 token by --max-tokens]"
 
 
 def test_run_refuses_nonsense_in_one_line(
@@ -51,20 +53,21 @@ def test_run_refuses_nonsense_in_one_line(
     assert run(["run", root, "a", "--sampler-config", '{"tau": 1}', *keys]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[0] for line in lines if line.startswith("E_")] == ["E_USAGE"] * 4
-    assert "sampler_config.tau" in lines[-1]
-    assert "temperature" in lines[-2] or "temperature" in lines[0]
+    wheres = [line.split()[1] for line in lines if line.startswith("E_")]
+    assert wheres == ["--temperature:", "prompt:", "--sampler-config:", "--sampler-config.tau:"]
 
 
 def test_chat_keeps_the_conversation_until_exit(
     bundle_arguments: tuple[str, list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, keys = bundle_arguments
-    lines = (FRANCE, "", "word " * 300, "/clear", FRANCE, "/exit", "never")
+    lines = (FRANCE, "", "/help", "word " * 300, "/clear", FRANCE, "/exit", "never")
     feed(monkeypatch, "\n".join(lines).encode())
     options = ["--system", "Answer in one sentence.", "--temperature", "0", "--context", "128"]
     assert run(["chat", root, *options, *keys]) == 0
     output = capsys.readouterr()
     assert output.out == "The capital of France is Paris.\n" * 2
+    assert output.err.count("/clear forgets the conversation") == 2  # once at the start, once for /help
     assert "127 tokens" in output.err  # the line that did not fit is refused, and the conversation goes on
 
 
