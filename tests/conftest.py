@@ -9,8 +9,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import weakref
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,30 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
             return (folder / name).read_bytes()
 
     return made
+
+
+ENDS_WITH_US = (
+    "import os, threading; threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start(); "
+)
+"""Python that ends its process when the other end of standard input is closed, which no way of ending can prevent."""
+
+
+@pytest.fixture(scope="session")
+def start_sealhost() -> Callable[[Sequence[str]], subprocess.Popen[str]]:
+    """Starts a command line as a process of its own, which ends with this one even where no fixture can end it."""
+
+    def start(arguments: Sequence[str]) -> subprocess.Popen[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")}
+        code = ENDS_WITH_US + "from sealhost.host.cli.main import main; main()"
+        theirs, ours = os.pipe()
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments], stdin=theirs, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        os.close(theirs)
+        weakref.finalize(process, os.close, ours)
+        return process
+
+    return start
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import re
 import signal
 import ssl
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -116,19 +114,8 @@ class Served:
         return self.process.wait(PATIENCE_S)
 
 
-def start_server(arguments: Sequence[str], until: str = "ready: ") -> Served:
-    """Starts a server and reads its notes until one begins so, or it has ended."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")}
-    command = [
-        sys.executable,
-        "-c",
-        "from sealhost.host.cli.main import main; main()",
-        "serve",
-        "--port",
-        "0",
-        *arguments,
-    ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+def watched(process: subprocess.Popen[str], until: str) -> Served:
+    """Reads a server's notes until one begins so, or it has ended."""
     served = Served(process)
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
@@ -150,11 +137,11 @@ def start_server(arguments: Sequence[str], until: str = "ready: ") -> Served:
 
 
 @pytest.fixture(scope="session")
-def start_serve() -> Iterator[Callable[..., Served]]:
+def start_serve(start_sealhost: Callable[[Sequence[str]], subprocess.Popen[str]]) -> Iterator[Callable[..., Served]]:
     running: list[Served] = []
 
-    def start(arguments: Sequence[str], **options: str) -> Served:
-        running.append(start_server(arguments, **options))
+    def start(arguments: Sequence[str], until: str = "ready: ") -> Served:
+        running.append(watched(start_sealhost(["serve", "--port", "0", *arguments]), until))
         return running[-1]
 
     yield start

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,7 +92,7 @@ def test_from_nothing_to_a_signed_bundle(lang, name, reader):
 
 
 @pytest.fixture
-def asked(reader, smollm2_gguf) -> Iterator[str]:
+def asked(reader, smollm2_gguf, start_sealhost) -> Iterator[str]:
     """Steps 4 and 5: the address that the page asks, of a server with all bundles."""
     (reader / "model.gguf").symlink_to(smollm2_gguf)
     *prepare, serve = blocks("sh")[3].splitlines()
@@ -104,13 +101,7 @@ def asked(reader, smollm2_gguf) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     others = [f"--plugin={name}-1" for name in LANGUAGES.values() if name not in serve]
-    command = [sys.executable, "-c", "from sealhost.host.cli.main import main; main()"]
-    process = subprocess.Popen(
-        [*command, *shlex.split(serve.replace("8080", port))[1:], *others],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")},
-    )
+    process = start_sealhost([*shlex.split(serve.replace("8080", port))[1:], *others])
     said = []
     for line in process.stderr:
         said.append(line)
