@@ -14,7 +14,8 @@ Example:
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, NamedTuple
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ..engine.request import ChoiceGroup, GenerationRequest
 from . import prompts
@@ -54,23 +55,41 @@ MAX_LOGPROB_ENTRIES = 1 << 22
 """Log-probabilities in one answer, of 60 bytes each: 20 for each of 128k tokens and some to spare."""
 
 
-class Chat:
-    """POST /v1/chat/completions."""
+Request = TypeVar("Request", ChatRequest, CompletionRequest)
+
+
+class _Generates(ABC, Generic[Request]):
+    """What both endpoints do with a request, whatever its body is like."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def __call__(self, exchange: Exchange) -> None:
-        """Answers one chat."""
+        """Answers one request."""
         self._service.registry.require_ready()
-        await exchange.while_connected(self._answer(exchange, read(ChatRequest, await exchange.body())))
+        await exchange.while_connected(self._answer(exchange, self._read(await exchange.body())))
 
-    async def _answer(self, exchange: Exchange, request: ChatRequest) -> None:
+    async def _answer(self, exchange: Exchange, request: Request) -> None:
         with self._service.registry.hold(request.model) as model:
             job = await self._job(model, request)
             del request
             exchange.forget_body()
             await _generate(self._service, exchange, job)
+
+    @abstractmethod
+    def _read(self, body: dict[str, Any]) -> Request:
+        """A parsed body as this endpoint's request."""
+
+    @abstractmethod
+    async def _job(self, model: ServedModel, request: Request) -> _Job:
+        """Makes a request ready for the engine."""
+
+
+class Chat(_Generates[ChatRequest]):
+    """POST /v1/chat/completions."""
+
+    def _read(self, body: dict[str, Any]) -> ChatRequest:
+        return read(ChatRequest, body)
 
     async def _job(self, model: ServedModel, request: ChatRequest) -> _Job:
         request = with_format(request, model)
@@ -81,23 +100,11 @@ class Chat:
         return _job(request, model, requests, ChatReply(model, options))
 
 
-class Completions:
+class Completions(_Generates[CompletionRequest]):
     """POST /v1/completions."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    async def __call__(self, exchange: Exchange) -> None:
-        """Answers one completion request."""
-        self._service.registry.require_ready()
-        await exchange.while_connected(self._answer(exchange, read(CompletionRequest, await exchange.body())))
-
-    async def _answer(self, exchange: Exchange, request: CompletionRequest) -> None:
-        with self._service.registry.hold(request.model) as model:
-            job = await self._job(model, request)
-            del request
-            exchange.forget_body()
-            await _generate(self._service, exchange, job)
+    def _read(self, body: dict[str, Any]) -> CompletionRequest:
+        return read(CompletionRequest, body)
 
     async def _job(self, model: ServedModel, request: CompletionRequest) -> _Job:
         options = completion_options(request, model)

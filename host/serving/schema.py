@@ -216,6 +216,7 @@ def wrong_type(text: str, path: str = "") -> RequestError:
         text, param = text[: place.start()], place["path"].replace("[...]", "")
     if missing := _MISSING.search(text):
         param = f"{param}.{missing['name']}" if param else missing["name"]
+        return RequestError("expected it, got none", "add it", param=path + param)
     problem = text[:1].lower() + text[1:].replace("`", "")
     problem = _PYTHON_WORD.sub(lambda word: _JSON_WORDS[word[0]], problem)
     return RequestError(

@@ -166,6 +166,11 @@ def test_a_malformed_field_is_400_and_its_place_is_named(live: Any, path: str, b
     assert answer.json()["error"]["param"] == param
 
 
+@pytest.mark.parametrize(("path", "param"), [(CHAT, "messages"), (COMPLETE, "prompt"), ("/detokenize", "tokens")])
+def test_a_field_that_must_be_there_is_asked_for(live: Any, path: str, param: str) -> None:
+    assert live.client.post(path, json={}).json()["error"]["message"] == f"{param}: expected it, got none; add it"
+
+
 BODIES = {
     "empty": b"",
     "no JSON": b"hello",
