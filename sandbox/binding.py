@@ -16,13 +16,29 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import wasmtime
 
-GuestFunction: TypeAlias = Callable[..., int]
+if TYPE_CHECKING:
+    from .engine import Ticker
+
+Scratch: TypeAlias = "list[Frame]"
+"""Frames that no call uses now: the last one to come back is the next to go."""
+
+
+class Deadline(NamedTuple):
+    """What a call may take.
+
+    Attributes:
+        ticker: Of the engine.
+        ticks: Its ticks.
+    """
+
+    ticker: Ticker
+    ticks: int
+
 
 _HOLE = bytes(1 << 16)
 """Zeros that a file in memory need not hold: much of a guest's memory is empty."""
@@ -44,6 +60,9 @@ try:
     )  # fmt: skip
     _RAW_BYTES = ctypes.sizeof(_RAW_VALUE)
     _address = ctypes.c_void_p
+    _epochs = ctypes.c_uint64.from_param
+    _TWO = ctypes.c_size_t.from_param(2)
+    _SECOND = _RAW_BYTES // ctypes.sizeof(ctypes.c_int)
     _library: ctypes.CDLL = _native.dll  # type: ignore[attr-defined]  # it is there, though not declared
 
     class _Frame(ctypes.Structure):
@@ -51,16 +70,13 @@ try:
 
         Attributes:
             values: Arguments in, result out; two is the most that the ABI's functions take.
-            function: What is called.
             trap: Null, or what the call ended by.
         """
 
-        _fields_ = (("values", _RAW_VALUE * 2), ("function", _native.wasmtime_func_t), ("trap", _address))
+        _fields_ = (("values", _RAW_VALUE * 2), ("trap", _address))
 
-    _CALL = ctypes.CFUNCTYPE(_address, _address, _address, _address, ctypes.c_size_t, _address)(
-        ("wasmtime_func_call_unchecked", _library)
-    )
-    _DEADLINE = ctypes.PYFUNCTYPE(None, _address, ctypes.c_uint64)(("wasmtime_context_set_epoch_deadline", _library))
+    _CALL = ctypes.CFUNCTYPE(_address)(("wasmtime_func_call_unchecked", _library))
+    _DEADLINE = ctypes.PYFUNCTYPE(None)(("wasmtime_context_set_epoch_deadline", _library))
     _INSTANTIATE = _native._wasmtime_instance_pre_instantiate  # noqa: SLF001 — the reason for this file
     _INSTANCE: Any = _native.wasmtime_instance_t
     _EXPORT = _native._wasmtime_instance_export_get  # noqa: SLF001 — the reason for this file
@@ -74,60 +90,107 @@ except (ImportError, AttributeError):
     AVAILABLE = False
 
 
-def bind(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], int]) -> GuestFunction:
-    """A callable that sets the deadline, calls `function`, and returns its i32.
+class GuestFunction(Protocol):
+    """A function of an instance."""
+
+    def call(self, argument: int = 0, other: int = 0) -> int:
+        """Sets the deadline, calls the function, and returns its i32.
+
+        Raises:
+            wasmtime.Trap: When the guest traps or is interrupted.
+            wasmtime.WasmtimeError: When the call could not be made.
+        """
+
+
+def bind(store: wasmtime.Store, function: wasmtime.Func, deadline: Deadline, scratch: Scratch) -> GuestFunction:
+    """The way into `function`.
 
     Args:
-        store: The function's store; must outlive the callable.
+        store: The function's; must outlive what is returned.
         function: Takes up to two i32, returns one i32; checked by the caller.
-        deadline: Epoch ticks that a call which starts now may take.
-
-    Raises (the callable):
-        wasmtime.Trap: When the guest traps or is interrupted.
-        wasmtime.WasmtimeError: When the call could not be made.
+        deadline: Of each call.
+        scratch: Of the store's engine.
     """
-    return _bind_native(store, function, deadline) if AVAILABLE else bind_public(store, function, deadline)
+    if AVAILABLE:
+        return NativeFunction(store, function, deadline, scratch)
+    return PublicFunction(store, function, deadline)
 
 
-def bind_public(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], int]) -> GuestFunction:
-    """The same through the binding's public names."""
-    count = len(function.type(store).params)
+class PublicFunction:
+    """A function by the binding's public names; arguments as `bind` takes them."""
 
-    def call(argument: int = 0, other: int = 0) -> int:
-        store.set_epoch_deadline(deadline())
-        result: int = function(store, *(argument, other)[:count])
+    def __init__(self, store: wasmtime.Store, function: wasmtime.Func, deadline: Deadline) -> None:
+        self._store, self._function, self._deadline = store, function, deadline
+        self._count = len(function.type(store).params)
+
+    def call(self, argument: int = 0, other: int = 0) -> int:
+        """As `GuestFunction` says."""
+        self._store.set_epoch_deadline(self._deadline.ticker.due(self._deadline.ticks))
+        result: int = self._function(self._store, *(argument, other)[: self._count])
         return result
 
-    return call
+
+class Frame:
+    """Memory for one call at a time, with everything that a call needs of it, converted once.
+
+    Attributes:
+        values: Address of the values, as an argument.
+        trap: Address of the trap, as an argument.
+        words: View of the values: a field of a structure costs several times an item of a view.
+        traps: View of the trap.
+    """
+
+    __slots__ = ("_memory", "trap", "traps", "values", "words")
+
+    def __init__(self) -> None:
+        self._memory = _Frame()
+        start, trap = ctypes.addressof(self._memory), _Frame.trap.offset
+        self.values, self.trap = _address.from_param(start), _address.from_param(start + trap)
+        raw = memoryview(self._memory).cast("B")
+        self.words, self.traps = raw[: 2 * _RAW_BYTES].cast("i"), raw[trap:].cast("P")
 
 
-def _bind_native(store: wasmtime.Store, function: wasmtime.Func, deadline: Callable[[], int]) -> GuestFunction:
-    context = ctypes.cast(store._context(), _address)  # noqa: SLF001 — the reason for this file
-    frame = _Frame(function=function._func)  # noqa: SLF001 — the reason for this file
-    start = ctypes.addressof(frame)
-    at_values, at_function, at_trap = map(
-        _address, (start, start + _Frame.function.offset, start + _Frame.trap.offset)
-    )  # converted once: a number is converted by each call
-    two = ctypes.c_size_t(2)
-    raw = memoryview(frame).cast("B")  # a field of the structure costs several times an item of a view
-    words, traps = raw[: 2 * _RAW_BYTES].cast("i"), raw[_Frame.trap.offset :].cast("P")
-    second = _RAW_BYTES // words.itemsize
+class NativeFunction:
+    """A function by the C function below the public one; arguments as `bind` takes them.
 
-    def call(argument: int = 0, other: int = 0) -> int:
+    An object with few fields, and frames that whoever calls next finds in the caches: what a step of a guest that was
+    not called for a while has to fetch is most of what it costs.
+    """
+
+    __slots__ = ("_context", "_function", "_held", "_scratch", "_ticker", "_ticks", "_usual")
+
+    def __init__(self, store: wasmtime.Store, function: wasmtime.Func, deadline: Deadline, scratch: Scratch) -> None:
+        self._held = function._func  # noqa: SLF001 — the reason for this file
+        self._function = _address.from_param(ctypes.addressof(self._held))
+        self._context = _address.from_param(ctypes.cast(store._context(), _address).value)  # noqa: SLF001 — as above
+        self._scratch = scratch
+        self._ticker, self._ticks = deadline
+        self._usual = _epochs(self._ticks)
+
+    def call(self, argument: int = 0, other: int = 0) -> int:
+        """As `GuestFunction` says."""
+        try:
+            frame = self._scratch.pop()
+        except IndexError:
+            frame = Frame()
+        words = frame.words
         words[0] = argument
-        words[second] = other
-        _DEADLINE(context, deadline())
-        error = _CALL(context, at_function, at_values, two, at_trap)
+        words[_SECOND] = other
+        ticker = self._ticker
+        _DEADLINE(
+            self._context,
+            self._usual if ticker.clock() < ticker.next_at else _epochs(ticker.due(self._ticks)),
+        )
+        error = _CALL(self._context, self._function, frame.values, _TWO, frame.trap)
         if error:
             native = ctypes.cast(error, ctypes.POINTER(_ERROR))
             raise wasmtime.WasmtimeError._from_ptr(native)  # noqa: SLF001 — the reason for this file
-        if traps[0]:
-            taken = ctypes.cast(traps[0], ctypes.POINTER(_TRAP))
-            traps[0] = 0
+        if trap := frame.traps[0]:
+            taken = ctypes.cast(trap, ctypes.POINTER(_TRAP))
             raise wasmtime.Trap._from_ptr(taken)  # noqa: SLF001 — the reason for this file
-        return words[0]
-
-    return call
+        result = words[0]
+        self._scratch.append(frame)  # not after an error: what is left in it is nobody's business
+        return result
 
 
 def load(engine: wasmtime.Engine, compiled: bytes, at: int) -> wasmtime.Module:

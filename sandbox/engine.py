@@ -26,6 +26,7 @@ from .errors import SandboxError
 from .memory_budget import MemoryBudget
 
 if TYPE_CHECKING:
+    from .binding import Scratch
     from .limits import OperatorLimits
 
 SETTINGS: dict[str, bool | int] = {
@@ -90,6 +91,8 @@ class Ticker:
         clock: Seconds that never go back.
 
     Attributes:
+        clock: The same.
+        next_at: When the next tick is due: before that none is owed, which is quicker to see than how many are.
         alive: Whether epochs still advance. False in a forked child, where no other thread lives on; noted at the fork,
             because asking for the process each time would cost every call a trip to the system.
     """
@@ -99,9 +102,8 @@ class Ticker:
     ) -> None:
         self._tick = tick
         self._interval = interval
-        self._clock = clock
-        self._began = clock()
-        self._ticks = 0
+        self.clock = clock
+        self.next_at = clock() + interval
         self._stop = threading.Event()
         self.alive = True
         tickers.add(self)
@@ -111,21 +113,12 @@ class Ticker:
     @property
     def owed(self) -> int:
         """Ticks that are due and have not come."""
-        return self.due(0)
+        late = self.clock() - self.next_at
+        return 1 + int(late / self._interval) if late >= 0 else 0
 
     def due(self, ticks: int) -> int:
         """Epochs from now to a deadline after so many ticks: those that are owed come on top."""
-        return self.deadline(ticks)()
-
-    def deadline(self, ticks: int) -> Callable[[], int]:
-        """What `due` answers at the time that it is called: for those that ask often."""
-        clock, began, interval = self._clock, self._began, self._interval
-
-        def due() -> int:
-            owed = int((clock() - began) / interval) - self._ticks
-            return ticks + owed if owed > 0 else ticks
-
-        return due
+        return ticks + self.owed
 
     def close(self) -> None:
         """Stops the thread and waits for it."""
@@ -134,10 +127,10 @@ class Ticker:
 
     def _run(self) -> None:
         try:
-            while not self._stop.wait(self._interval):
+            while not self._stop.wait(max(self.next_at - self.clock(), 0)):
                 for _ in range(self.owed):
                     self._tick()
-                    self._ticks += 1
+                    self.next_at += self._interval
         finally:
             self.alive = False
 
@@ -167,6 +160,7 @@ class Engine:
         for name, value in self.settings.items():
             setattr(config, name, value)
         self.raw = wasmtime.Engine(config)
+        self.scratch: Scratch = []
         self.ticker = Ticker(self.raw.increment_epoch, allowed.tick_ms / 1000)
 
     def fingerprint(self) -> bytes:

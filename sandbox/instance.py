@@ -10,16 +10,18 @@ from __future__ import annotations
 import struct
 import threading
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 import wasmtime
 
 from . import abi, binding
-from .binding import GuestFunction, bind, export, load
+from .binding import Deadline, GuestFunction, bind, export, load
 from .engine import FULL_TANK
 from .errors import GuestError, SandboxError
 from .limits import FUEL_PATIENCE, WASM_PAGE, deadline_ticks, fuel_limit
 from .memory import GuestMemory
+from .record import MOST_UNSORTED
 from .thread_stack import require_stack, roomy
 from .wasm_binary import MAX_TABLES
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from .engine import Engine
     from .errors import GuestErrorKind
     from .limits import Limits
+    from .record import PluginRecord
     from .snapshot import Runs
 
 
@@ -107,6 +110,7 @@ class Instance:
 
     Args:
         program: What it runs.
+        record: Where what its calls take is noted (clause 10.4); None: nowhere.
 
     Raises:
         SandboxError: When deadlines would not hold, or the thread's stack is too small.
@@ -116,18 +120,21 @@ class Instance:
     __slots__ = (
         "_dead",
         "_engine",
-        "_functions",
         "_instance",
         "_is_open",
+        "_last",
+        "_last_name",
         "_lock",
         "_program",
+        "_record",
         "_store",
         "memory",
         "spent",
     )
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, record: PluginRecord | None = None) -> None:
         program.engine.require_ticker()
+        self._record = record
         self._program = program
         self._engine = program.engine
         self._lock = threading.Lock()
@@ -135,7 +142,8 @@ class Instance:
         self._is_open = True
         self.spent = 0
         """Fuel of the last call that came back; 0 where none is counted."""
-        self._functions: dict[str, GuestFunction] = {}
+        self._last: GuestFunction
+        self._last_name = ""
         program.engine.live_memory.take(program.plugin, program.memory_bytes)
         self._store = wasmtime.Store(program.engine.raw)
         try:
@@ -180,6 +188,7 @@ class Instance:
         if not self._lock.acquire(False):  # by name it costs half as much again
             problem = "expected one thread at a time, got a second one"
             raise SandboxError(f"plugin {self._program.plugin}", problem, "give each thread its own session")
+        began = perf_counter_ns()
         try:
             engine = self._engine
             if self._dead is not None:
@@ -188,12 +197,12 @@ class Instance:
                 )
             if not engine.ticker.alive:
                 engine.require_ticker()
-            if getattr(roomy, "bytes", 0) < engine.stack_bytes:
+            if roomy.bytes < engine.stack_bytes:
                 require_stack(engine.stack_bytes)
-            function = self._functions.get(name) or self._bind(name)
+            function = self._last if name == self._last_name else self._bind(name)
             if engine.counts_fuel:
                 return self._counted(name, function, argument, other)
-            return function(argument, other)
+            return function.call(argument, other)
         except wasmtime.Trap as trap:
             raise self._trapped(name, trap) from None
         except wasmtime.WasmtimeError as error:
@@ -201,6 +210,12 @@ class Instance:
             raise GuestError(self._program.plugin, "trap", f"{name} could not run: {_one_line(error)}") from None
         finally:
             self._lock.release()
+            record = self._record
+            if record is not None:
+                times = record.times
+                times.append(perf_counter_ns() - began)
+                if len(times) >= MOST_UNSORTED:
+                    record.sort()
 
     def fail(self, reason: str) -> None:
         """Marks the instance dead: clause 4.3."""
@@ -230,7 +245,7 @@ class Instance:
             self._dead = "a closed one"
             if self._is_open:
                 self._is_open = False
-                self._functions.clear()
+                self._last_name = ""
                 self.memory.close()
                 self._end()
 
@@ -265,9 +280,10 @@ class Instance:
         allowed = self._program.engine.allowed
         patience = FUEL_PATIENCE if allowed.fuel_per_ms else 1
         ticks = deadline_ticks(patience * self._program.deadlines_ms[name], allowed.tick_ms)
-        ticker = self._program.engine.ticker
-        self._functions[name] = bind(self._store, function, ticker.deadline(ticks))
-        return self._functions[name]
+        engine = self._engine
+        self._last = bind(self._store, function, Deadline(engine.ticker, ticks), engine.scratch)
+        self._last_name = name
+        return self._last
 
     def _counted(self, name: str, function: GuestFunction, argument: int, other: int) -> int:
         """Calls a function, with its fuel counted and, where the operator says so, limited (clauses 3.6 and 4.7)."""
@@ -275,8 +291,10 @@ class Instance:
         self.spent = 0
         tank = fuel_limit(self._program.deadlines_ms[name], engine.allowed.fuel_per_ms) or FULL_TANK
         self._store.set_fuel(tank)
-        result = function(argument, other)
+        result = function.call(argument, other)
         self.spent = tank - self._store.get_fuel()
+        if self._record is not None:
+            self._record.fuels.append(self.spent)
         if engine.meter is not None:
             engine.meter(self._program.plugin, name, self.spent)
         return result

@@ -11,10 +11,12 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import abi
 from .errors import SandboxError
 
 if TYPE_CHECKING:
@@ -96,3 +98,10 @@ class GuestMemory:
         if self._bytes is None:
             raise SandboxError("sandbox", "expected an open instance, got a closed one", "start a new one")
         return self._bytes[offset : offset + size]
+
+
+def host_rows(count: int, vocab_size: int) -> list[NDArray[np.float32]]:
+    """Page-aligned rows of logits in memory of the host's own, zero until somebody writes there."""
+    stride = -(-4 * vocab_size // abi.LOGITS_ALIGNMENT) * abi.LOGITS_ALIGNMENT
+    pages = mmap.mmap(-1, count * stride)
+    return [np.frombuffer(pages, np.float32, vocab_size, row * stride) for row in range(count)]

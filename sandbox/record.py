@@ -1,7 +1,7 @@
 """What a plugin did so far, and whether it may go on: strikes, quarantine, places and figures (README §10).
 
     ticket = record.admit()          # GuestError "quarantined" or "busy": no place for now
-    ticket.call(instance, "step", 1) # counts its time
+    instance = Instance(program, record)         # notes what its calls take
     ticket.prove()                   # its answer was taken; or: ticket.fail(error)
     ticket.close()                   # the session's end
 
@@ -20,7 +20,6 @@ from bisect import bisect_left
 from collections import Counter, deque
 from dataclasses import dataclass
 from itertools import accumulate
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 from .errors import GuestError
@@ -28,7 +27,6 @@ from .errors import GuestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from .instance import Instance
     from .limits import OperatorLimits
 
 STRIKES: Final = frozenset(("trap", "timeout", "invalid"))
@@ -83,6 +81,10 @@ class PluginRecord:
         plugin: Its name.
         allowed: Places, strikes and back-off.
         clock: Seconds that never go back.
+
+    Attributes:
+        times: Nanoseconds of calls, not sorted yet; who appends needs no lock, and sorts when they are MOST_UNSORTED.
+        fuels: Fuel of calls where it is counted, in the same way.
     """
 
     def __init__(self, plugin: str, allowed: OperatorLimits, clock: Callable[[], float] = time.monotonic) -> None:
@@ -97,8 +99,8 @@ class PluginRecord:
         self._failures: Counter[str] = Counter()
         self._histogram = [0] * _BUCKETS
         self._fuel = [0] * _BUCKETS
-        self._times: deque[int] = deque()
-        self._fuels: deque[int] = deque()
+        self.times: deque[int] = deque()
+        self.fuels: deque[int] = deque()
 
     def admit(self) -> Ticket:
         """A place for one session.
@@ -140,18 +142,13 @@ class PluginRecord:
                 p99_fuel=_quantile(self._fuel, 0.99),
             )
 
-    def count(self, nanoseconds: int, fuel: int = 0) -> None:
-        """Notes how long a call took, and what fuel it spent where that is counted. Appending needs no lock."""
-        self._times.append(nanoseconds)
-        if fuel:
-            self._fuels.append(fuel)
-        if len(self._times) >= MOST_UNSORTED:
-            with self._lock:
-                self._sort()
+    def sort(self) -> None:
+        """Takes what was noted into the histograms."""
+        with self._lock:
+            self._sort()
 
     def _sort(self) -> None:
-        """Takes what was noted into the histograms."""
-        for noted, histogram in ((self._times, self._histogram), (self._fuels, self._fuel)):
+        for noted, histogram in ((self.times, self._histogram), (self.fuels, self._fuel)):
             for _ in range(len(noted)):
                 histogram[min((noted.popleft() ** _PER_OCTAVE).bit_length(), _BUCKETS - 1)] += 1
 
@@ -202,14 +199,6 @@ class Ticket:
         self.failure: str | None = None
         self.is_proved = False
         self.ended = False
-
-    def call(self, instance: Instance, name: str, argument: int = 0, other: int = 0) -> int:
-        """`instance.call`, with its time counted."""
-        began = perf_counter_ns()
-        try:
-            return instance.call(name, argument, other)
-        finally:
-            self._record.count(perf_counter_ns() - began, instance.spent)
 
     def prove(self) -> None:
         """An answer was taken."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .decision import Decision
     from .instance import Instance
     from .record import Ticket
-    from .session import Guest, Terms
+    from .terms import Guest, Terms
 
 MAGIC: Final = b"sealhost recording v1\n"
 MAX_RECORDING_BYTES: Final = 256 << 20

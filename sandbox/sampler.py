@@ -19,7 +19,8 @@ from .instance import Instance
 from .layout import LayoutError, SamplerLayout
 from .record import PluginRecord
 from .recording import RecordedSession, head_of
-from .session import Guest, SamplerSession, Terms
+from .session import SamplerSession
+from .terms import Guest, Terms
 from .tier import Tier
 from .token_table import TAKES_VOCABULARY
 
@@ -150,9 +151,9 @@ class SamplerPlugin:
             terms = Terms(params, prompt, tuple(choices), config)
             recorder, self._recorder = self._recorder, None
             if recorder is None:
-                return SamplerSession(Instance(self._program), self._guest, terms, ticket)
+                return SamplerSession(Instance(self._program, self._record), self._guest, terms, ticket)
             head = head_of(self.name, self.sha256, self.tier, self.vocab_size, terms)
-            return RecordedSession((Instance(self._program), self._guest, terms, ticket), recorder, head)
+            return RecordedSession((Instance(self._program, self._record), self._guest, terms, ticket), recorder, head)
         except BaseException:
             ticket.close()
             raise

@@ -94,8 +94,8 @@ class Slot:
     """
 
     __slots__ = (
-        "_ahead", "_ahead_from", "_begun", "_constants", "_head", "answer", "candidates", "flags", "history", "is_open",
-        "kept", "known", "length", "number", "settled", "words",
+        "_ahead", "_ahead_from", "_begun", "_constants", "_head", "_max_backtrack", "answer", "candidates", "flags",
+        "history", "is_open", "kept", "known", "length", "number", "settled", "words",
     )  # fmt: skip
 
     def __init__(self, number: int, begun: blake2b, history: memoryview, constants: RowConstants) -> None:
@@ -103,6 +103,7 @@ class Slot:
         self.history = history
         self._begun = begun
         self._constants = constants
+        self._max_backtrack = constants.max_backtrack
         self._head = _HEAD.pack(abi.ROW.size, number)
         self._ahead: list[bytes] = []
         self._ahead_from = 0
@@ -132,11 +133,12 @@ class Slot:
         length = self.length - backtrack
         if backtrack:
             self.kept = min(self.kept, length)
+        history = self.history
         for token in tokens:
-            self.history[length] = token
+            history[length] = token
             length += 1
         self.length = length
-        if (settled := length - self._constants.max_backtrack) > self.settled:
+        if (settled := length - self._max_backtrack) > self.settled:
             self.settled = settled
         self.flags |= _ACCEPT
         self.answer = None  # it was given for another history
@@ -151,7 +153,11 @@ class Slot:
         """
         vocab_size, prompt_length, asked, _ = self._constants
         length, kept = self.length, self.kept
-        self.words = words = self._words() if wanted == _SAMPLE else _NO_WORDS
+        words = _NO_WORDS
+        if wanted == _SAMPLE:
+            later = length - self._ahead_from
+            words = self._ahead[later] if 0 <= later < len(self._ahead) else self._more_words()
+        self.words = words
         _PARTS.pack_into(
             rows, at, self._head, self.flags | wanted, vocab_size, words, prompt_length, length, asked,
             self.candidates, FIRST, self.known - kept, length - kept, length - self.settled,
@@ -159,13 +165,11 @@ class Slot:
         self.flags = 0
         self.known = self.kept = length
 
-    def _words(self) -> bytes:
-        """Randomness of the next position: clause 8.3."""
-        at = self.length - self._ahead_from
-        if not 0 <= at < len(self._ahead):
-            at, self._ahead_from = 0, self.length
-            self._ahead = ahead(self._begun, self.length, AHEAD)
-        return self._ahead[at]
+    def _more_words(self) -> bytes:
+        """Randomness of the next position, and of some that follow: clause 8.3."""
+        self._ahead_from = self.length
+        self._ahead = ahead(self._begun, self.length, AHEAD)
+        return self._ahead[0]
 
     def past(self) -> NDArray[np.uint32]:
         """The history. Shape: (length,), uint32, a live view."""

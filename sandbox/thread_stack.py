@@ -18,8 +18,13 @@ MARGIN_BYTES = 256 << 10
 _PTHREAD_ATTR_BYTES = 256
 """More than any platform's pthread_attr_t (glibc x86-64: 56)."""
 
-roomy = threading.local()
-"""`roomy.bytes`: the most that the calling thread was found to have room for; not there before the first look."""
+
+class _Roomy(threading.local):
+    bytes = 0
+
+
+roomy = _Roomy()
+"""`roomy.bytes`: the most that the calling thread was found to have room for; 0 before the first look."""
 
 
 def require_stack(stack_bytes: int) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .instance import Program
     from .limits import Limits
-    from .record import PluginStats, Ticket
+    from .record import PluginStats
     from .vocabulary import Vocabulary
 
 _CHECKED_TYPES = frozenset({abi.TokenType.NORMAL, abi.TokenType.BYTE})
@@ -90,8 +90,8 @@ class TokenizerPlugin:
         flags = add_special * abi.EncodeFlag.ADD_SPECIAL | parse_special * abi.EncodeFlag.PARSE_SPECIAL
         with closing(self._record.admit()) as ticket:
             try:
-                with Instance(self._program) as instance:  # clause 7.5
-                    ids = self._run(ticket, instance, raw, int(flags))
+                with Instance(self._program, self._record) as instance:  # clause 7.5
+                    ids = self._run(instance, raw, int(flags))
                 self._check(raw, ids, add_special=add_special, parse_special=parse_special)
             except GuestError as error:
                 ticket.fail(error)
@@ -121,10 +121,10 @@ class TokenizerPlugin:
         """Looked for when it first matters: a pass over a large vocabulary costs some milliseconds."""
         return integrity.unspellable(self._vocabulary)
 
-    def _run(self, ticket: Ticket, instance: Instance, raw: bytes, flags: int) -> NDArray[np.uint32]:
+    def _run(self, instance: Instance, raw: bytes, flags: int) -> NDArray[np.uint32]:
         layout = self._layout
         instance.memory.write(layout.input, raw)
-        count = ticket.call(instance, "encode", len(raw), flags)
+        count = instance.call("encode", len(raw), flags)
         capacity = layout.output_capacity // 4
         if count <= abi.ERROR:
             raise instance.guest_error("encode", count, layout.error, layout.error_capacity)

@@ -35,6 +35,21 @@ def test_one_slot_is_announced_by_its_first_question(puppet, puppeteer):
     assert (row["flags"], row["taken_back"], row["appended"]) == (NEW | SAMPLE, 0, 0)
 
 
+@pytest.mark.parametrize("choices", [(0,), (0, 1, 2)])
+def test_a_status_that_is_no_success_costs_all_choices_of_a_sandbox(choices, sandbox, build_guest):
+    text = """(func (export "step") (param i32) (result i32)
+        (if (i32.and (i32.load8_u offset=20488 (i32.const 0)) (i32.const 4)) (then (return (i32.const 7))))
+        (i32.const 0))"""
+    areas = {"max_rows": 4, "rows": 20480, "results": 20992, "history": 21504, "logits": 32768}
+    plugin = sandbox.load_sampler(build_guest("sampler", text, **areas), 260)
+    with plugin.session(GREEDY, [7], choices=choices) as session:
+        with pytest.raises(GuestError, match="expected status 0 or an error from step, got 7"):
+            session.step(choices)
+        for slot in choices:
+            with pytest.raises(SandboxError, match="answered what it may not"):
+                session.step((slot,))
+
+
 def test_slots_have_their_own_logits_and_histories(puppet, puppeteer):
     with puppet().session(GREEDY, [7], choices=(0, 1), config=puppeteer.says(Action.PASS)) as session:
         session.logits(0)[3] = session.logits(1)[4] = 1
