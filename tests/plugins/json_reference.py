@@ -19,7 +19,15 @@ COMMA, COLON = pattern(", ?"), pattern(": ?")
 WORDS = {"null": text("null"), "boolean": alt(text("true"), text("false"))}
 TYPES = {"null", "boolean", "string", "integer", "number", "array", "object"}
 SUBJECTS = {
-    "object": {"properties", "patternProperties", "required", "additionalProperties", "minProperties", "maxProperties"},
+    "object": {
+        "properties",
+        "patternProperties",
+        "required",
+        "propertyNames",
+        "additionalProperties",
+        "minProperties",
+        "maxProperties",
+    },
     "array": {"items", "prefixItems", "minItems", "maxItems", "uniqueItems"},
     "string": {"minLength", "maxLength", "pattern", "format"},
     "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"},
@@ -178,7 +186,9 @@ class Texts:
         named = list(dict.fromkeys([*listed, *(name for one in limits for name in one.get("required", []))]))
         least = max([0, *(int(one["minProperties"]) for one in limits if "minProperties" in one)])
         most = min((int(one["maxProperties"]) for one in limits if "maxProperties" in one), default=1 << 20)
-        other = self._other(limits, named)
+        naming, names = self._naming(limits)
+        other = self._other(limits, named, naming) if names is None else NEVER
+        named += [name for name in names or () if name not in named and _may_be_other(limits, name)]
 
         @functools.cache
         def rest(count: int) -> Language:
@@ -195,13 +205,29 @@ class Texts:
                 more = cat(comma, other, rest(count + 1)) if count < most and count + 1 >= least else NEVER
                 return alt(more, text("}") if least <= count <= most else NEVER)
             name = named[at]
-            value = self.later(*_member_schemas(limits, name)) if count < most else NEVER
+            fits = naming is None or Read(naming).take(name.encode()).ends
+            value = self.later(*_member_schemas(limits, name)) if fits and count < most else NEVER
             this = cat(comma, text(dumps(name)), COLON, value, tail(at + 1, count + 1)) if value != NEVER else NEVER
             return this if name in required else alt(this, tail(at + 1, count))
 
         return cat(text("{"), tail(0, 0))
 
-    def _other(self, limits: list[dict[str, Any]], named: list[str]) -> Language:
+    def _naming(self, limits: list[dict[str, Any]]) -> tuple[Language | None, list[str] | None]:
+        """The texts that propertyNames allows, None: all; and if it lists them, which."""
+        if not (schemas := [one["propertyNames"] for one in limits if "propertyNames" in one]):
+            return None, None
+        parts = self._apart([("schema", one) for one in schemas])
+        own, lists = ([what for kind, what in parts or () if kind == wanted] for wanted in ("own", "enum"))
+        if parts is None or not all("string" in one.get("type", "string") for one in own):
+            return NEVER, []
+        if lists:
+            names = [one for one in lists[0] if isinstance(one, str) and self._fits(one, own, lists[1:])]
+            return alt(*map(text, names)), names
+        if not any(SUBJECTS["string"] & one.keys() for one in own):
+            return None, None
+        return both(WITHIN, *_said(own)), None
+
+    def _other(self, limits: list[dict[str, Any]], named: list[str], naming: Language | None) -> Language:
         """One member that has none of these names; those that no pattern names only where clause 1.3 says so."""
         patterns = list(dict.fromkeys(one for limit in limits for one in limit.get("patternProperties", {})))
         is_said = any("additionalProperties" in one for one in limits)
@@ -212,14 +238,24 @@ class Texts:
             if not matched and is_listed and not is_said:
                 continue
             value = self.later(*_schemas_by(limits, matched))
-            if not patterns:
+            if not patterns and naming is None:
                 name = _other_name(named)
             elif value != NEVER:
                 missed = [neither(finds(one)) for one in patterns if one not in matched]
                 taken = [neither(text(one)) for one in named]
-                name = quoted(both(WITHIN, *map(finds, matched), *missed, *taken))
+                name = quoted(both(WITHIN if naming is None else naming, *map(finds, matched), *missed, *taken))
             ways.append(cat(name, COLON, value) if value != NEVER else NEVER)
         return alt(*ways)
+
+
+def _may_be_other(limits: list[dict[str, Any]], name: str) -> bool:
+    """Clause 1.3."""
+    words = [word for one in limits for word in one.get("patternProperties", {})]
+    if any(Read(finds(word)).take(name.encode()).ends for word in words):
+        return True
+    if any("additionalProperties" in one for one in limits):
+        return True
+    return not any({"properties", "patternProperties"} & one.keys() for one in limits)
 
 
 def _schemas_by(limits: list[dict[str, Any]], matched: set[str]) -> list[Any]:
@@ -288,16 +324,26 @@ def _types(limits: list[dict[str, Any]]) -> list[str]:
 
 
 def _string(limits: list[dict[str, Any]]) -> Language:
+    if any({"pattern", "format"} & one.keys() for one in limits):
+        return quoted(both(WITHIN, *_said(limits)))
+    least, most = _lengths(limits)
+    return NEVER if most is not None and least > most else sized(least, most)
+
+
+def _lengths(limits: list[dict[str, Any]]) -> tuple[int, int | None]:
     least = max([0, *(int(one["minLength"]) for one in limits if "minLength" in one)])
-    most = min((int(one["maxLength"]) for one in limits if "maxLength" in one), default=None)
+    return least, min((int(one["maxLength"]) for one in limits if "maxLength" in one), default=None)
+
+
+def _said(limits: list[dict[str, Any]]) -> list[Language]:
+    """Of texts, all of which have to be such."""
+    least, most = _lengths(limits)
     said = [finds(one["pattern"]) for one in limits if "pattern" in one]
     said += [texts_of(one["format"]) for one in limits if "format" in one]
     if most is not None and least > most:
-        return NEVER
-    if not said:
-        return sized(least, most)
+        return [NEVER]
     bounds = [repeat(others(), least) if most is None else repeat(others(), least, most)]
-    return quoted(both(WITHIN, *said, *(bounds if least or most is not None else [])))
+    return said + (bounds if least or most is not None else [])
 
 
 def _other_name(names: list[str]) -> Language:

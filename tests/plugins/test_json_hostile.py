@@ -47,6 +47,11 @@ HOSTILE = {
     "values in two long lists": dumps({"allOf": [{"enum": list(range(1000))}, {"enum": list(range(1000, 2200))}]}),
     "choices at choices": dumps({"anyOf": [{"minimum": i} for i in range(300)], "oneOf": [{"maximum": i} for i in range(300)]}),
     "an address that has to be long": dumps({"format": "email", "minLength": 200}),
+    "names that name each other": dumps({"propertyNames": {"$ref": "#/$defs/n"}, "$defs": {"n": {"enum": [{"a": 1}, "b"], "propertyNames": {"$ref": "#/$defs/n"}}}}),
+    "a pattern for each of many names": dumps({"properties": {f"p{i}": {} for i in range(500)}, "propertyNames": {"pattern": "^(?!q)[a-z]{1,50}[0-9]{1,50}$", "maxLength": 500}}),
+    "names looked for by what they are called": dumps({"allOf": [{"$ref": f"#a{i}"} for i in range(150)], "$defs": {f"d{i}": {"$anchor": f"a{i}", "minLength": i} for i in range(150)}}),
+    "conditions without an end": dumps({"pattern": "^" + "(?=(" * 800}),
+    "conditions": dumps({"pattern": "^" + "".join(f"(?!.{{{i}}}a)" for i in range(9, 300)) + "b"}),
     "formats that have to fit at once": dumps({"allOf": [{"format": "uri"}, {"pattern": "^https?://"}, {"pattern": "[0-9]$"}]}),
     "a count of what is within": dumps({"maxProperties": 1024, "minProperties": 1, "additionalProperties": {"properties": {"x": {"$ref": "#"}}}}),
 }  # fmt: skip
@@ -62,12 +67,12 @@ def test_work_is_bounded_whatever_a_schema_multiplies(name, hostile_guest):
 
 
 KEYWORDS = (
-    "type", "enum", "const", "properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties", "items", "prefixItems", "minItems",
+    "type", "enum", "const", "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties", "items", "additionalItems", "prefixItems", "minItems",
     "maxItems", "uniqueItems", "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "allOf", "anyOf", "oneOf", "$ref",
 )  # fmt: skip
 SCALARS = (
     0, 1, 2, 3, 7, 100, 1024, 1025, 4096, 0.5, 0.01, -1, -0.0, 1e-5, 1e16, 12345678901234567890, 1e300, True, False, None, "", "a", "^a", "b$", "date", "uri", "email", "hostname",
-    "string", "integer", "object", "array", "#", "#/$defs/a", "#/$defs/b", "#/properties/a", "[a-z]+", "(a|b)*", "\\", "é", "\u0001", ".*", "^.{3}$",
+    "string", "integer", "object", "array", "#", "#/$defs/a", "#/$defs/b", "#/properties/a", "[a-z]+", "^(?=a)(?!b)", "(a|b)*", "\\", "é", "\u0001", ".*", "^.{3}$",
 )  # fmt: skip
 
 

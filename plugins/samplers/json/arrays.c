@@ -62,17 +62,6 @@ static uint32_t item_states(const struct limits *limits, uint32_t at, uint32_t n
 
 /* ---- arrays of different constants ---- */
 
-/* Whether parts have values and no choice. */
-static int are_constants(const struct parts *parts) {
-    int is_constant = 0;
-    for (uint32_t i = 0; i < parts->count; i++) {
-        if (part_kind(parts->of[i]) == PART_CHOICE)
-            return 0;
-        is_constant |= part_kind(parts->of[i]) >= PART_ENUM;
-    }
-    return is_constant;
-}
-
 /* The values that items may have, all different; MAX_UNIQUE + 1: there are more, or it is not known which. */
 static uint32_t find_items(const struct limits *limits, struct constant *found) {
     static struct parts given, parts;

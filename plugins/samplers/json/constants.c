@@ -98,7 +98,7 @@ static uint32_t value_that_fits(const struct limits *limits, uint32_t value) {
     if (limits->count > 0)
         switch (json->nodes[value].kind) {
         case JSON_TEXT:
-            if (!text_fits(limits, value))
+            if (!text_fits(limits, json->nodes[value].at, json->nodes[value].length))
                 return DEAD_STATE;
             break;
         case JSON_NUMBER:
@@ -113,6 +113,16 @@ static uint32_t value_that_fits(const struct limits *limits, uint32_t value) {
             break;
         }
     return literal(json, value, RETURN_STATE);
+}
+
+int are_constants(const struct parts *parts) {
+    int is_constant = 0;
+    for (uint32_t i = 0; i < parts->count; i++) {
+        if (part_kind(parts->of[i]) == PART_CHOICE)
+            return 0;
+        is_constant |= part_kind(parts->of[i]) >= PART_ENUM;
+    }
+    return is_constant;
 }
 
 /* The const or enum that is mentioned first: its values are written. */
@@ -136,19 +146,39 @@ uint32_t constant_states(const struct parts *parts, const struct limits *limits)
     return all;
 }
 
+/* The value after one of a list, or the first one; NO_NODE: there is none. `list`: what first_list returned. */
+static uint32_t value_after(const struct json *json, uint32_t list, uint32_t value) {
+    uint32_t node = part_node(list);
+    if (part_kind(list) == PART_VALUE)
+        return value ? NO_NODE : node;
+    return value ? json->nodes[value].next : json->nodes[node].first;
+}
+
+uint32_t find_texts(const struct parts *parts, const struct limits *limits, uint32_t *found, uint32_t most) {
+    const struct json *json = limits->json;
+    uint32_t first = first_list(parts), count = 0;
+    for (uint32_t i = value_after(json, first, NO_NODE); i && may_build() && !is_refused; i = value_after(json, first, i)) {
+        const struct json_node *value = &json->nodes[i];
+        if (value->kind != JSON_TEXT || !agrees(parts, json, i, part_node(first)) || !text_fits(limits, value->at, value->length))
+            continue;
+        if (count == most)
+            return most + 1;
+        found[count++] = i;
+    }
+    return count;
+}
+
 uint32_t find_constants(const struct parts *parts, const struct limits *limits, struct constant *found, uint32_t most) {
     const struct json *json = limits->json;
-    uint32_t first = first_list(parts), node = part_node(first), count = 0;
+    uint32_t first = first_list(parts), count = 0;
     if (!find_bounds(limits))
         return 0;
-    for (uint32_t i = part_kind(first) == PART_VALUE ? node : json->nodes[node].first; i && may_build() && !is_refused; i = json->nodes[i].next) {
-        uint32_t state = agrees(parts, json, i, node) ? value_that_fits(limits, i) : DEAD_STATE;
+    for (uint32_t i = value_after(json, first, NO_NODE); i && may_build() && !is_refused; i = value_after(json, first, i)) {
+        uint32_t state = agrees(parts, json, i, part_node(first)) ? value_that_fits(limits, i) : DEAD_STATE;
         if (state != DEAD_STATE && count == most)
             return most + 1;
         if (state != DEAD_STATE)
             found[count++] = (struct constant){i, state};
-        if (i == node)
-            break;
     }
     return count;
 }

@@ -10,7 +10,7 @@ static struct keywords known[JSON_NODES]; /* by schema */
 static uint8_t is_known[JSON_NODES];
 
 static const char *const names[KEYWORDS] = {
-    "$ref", "allOf", "anyOf", "oneOf", "const", "enum", "type", "properties", "patternProperties", "required",
+    "$ref", "allOf", "anyOf", "oneOf", "const", "enum", "type", "properties", "patternProperties", "required", "propertyNames",
     "additionalProperties", "minProperties", "maxProperties", "items", "additionalItems", "prefixItems", "minItems", "maxItems", "uniqueItems",
     "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 };

@@ -2,6 +2,7 @@
 #include "names.h"
 
 #include "characters.h"
+#include "naming.h"
 #include "product.h"
 #include "regex.h"
 #include "schema.h"
@@ -94,8 +95,34 @@ const struct member *member_with(const struct json *json, uint32_t name, uint32_
     return 0;
 }
 
+/* Which patterns a name matches. */
+static uint32_t matched_by(const struct json *json, uint32_t name, uint32_t length) {
+    uint32_t matched = 0;
+    for (uint32_t i = 0; i < pattern_count; i++)
+        if (takes_text(patterns[i].start, patterns[i].end, json->text + name, length))
+            matched |= 1u << i;
+    return matched;
+}
+
+static int other_parts(const struct limits *limits, uint32_t matched, struct parts *parts);
+
+/* Names that are listed are members like any others, where others may be. */
+static int add_listed(const struct limits *limits) {
+    static struct parts parts;
+    for (uint32_t i = 0; naming == NAMES_LISTED && i < listed_count && may_build(); i++) {
+        const struct json_node *node = &limits->json->nodes[listed[i]];
+        if (!member_with(limits->json, node->at, node->length) && other_parts(limits, matched_by(limits->json, node->at, node->length), &parts) && !member_named(limits->json, node->at, node->length, 1))
+            return 0;
+    }
+    return 1;
+}
+
 int find_names(const struct limits *limits) {
-    return find_properties(limits) && find_patterns(limits);
+    if (!find_properties(limits) || !find_patterns(limits) || !find_naming(limits))
+        return 0;
+    for (uint32_t i = 0; i < member_count && naming != NAMES_ANY && may_build(); i++)
+        members[i].is_never = (uint8_t)!name_fits(limits->json, members[i].name, members[i].length);
+    return add_listed(limits) && !is_refused;
 }
 
 /* The schema that one of the limits has for a member by its name; NO_NODE: none. */
@@ -112,10 +139,7 @@ static uint32_t property_of(const struct limits *limits, uint32_t own, const str
 }
 
 void member_parts(const struct limits *limits, const struct member *member, struct parts *parts) {
-    uint32_t matched = 0; /* by pattern */
-    for (uint32_t i = 0; i < pattern_count; i++)
-        if (takes_text(patterns[i].start, patterns[i].end, limits->json->text + member->name, member->length))
-            matched |= 1u << i;
+    uint32_t matched = matched_by(limits->json, member->name, member->length);
     for (uint32_t own = 0; own < limits->count; own++) {
         uint32_t property = property_of(limits, own, member), count = 0;
         if (property)
@@ -231,10 +255,18 @@ static int other_parts(const struct limits *limits, uint32_t matched, struct par
     return is_said || !is_listed;
 }
 
-/* The same where there are patterns: the names that none of the members has, told apart by the patterns that they match. */
+/* The same where there are patterns or limits: the names that none of the members has and that all limits take, told apart by the
+ * patterns that they match. */
 static uint32_t matched_states(const struct limits *limits, uint32_t next) {
     static struct parts parts;
-    together_begin(0, 0, 0);
+    struct text_automata names = {0};
+    if (naming == NAMES_LIMITED && !find_automata(&name_limits, &names))
+        return DEAD_STATE;
+    if (names.needed + 1 + pattern_count + names.unwanted > MAX_TOGETHER)
+        return (uint32_t)refuse("propertyNames", "fewer patterns for the names of one object") + DEAD_STATE;
+    together_begin(names.needed, names.least, 0);
+    if (names.needed)
+        add_needed_automata();
     uint32_t end = together_end(), taken = DEAD_STATE;
     for (uint32_t i = 0; i < member_count && may_build(); i++)
         taken = split_state(spelled(limits->json->text + members[i].name, members[i].length, end), taken);
@@ -244,21 +276,28 @@ static uint32_t matched_states(const struct limits *limits, uint32_t next) {
         end = together_end();
         together_add(pattern_of(limits->json->text + node->key, node->key_length, REGEX_SEARCH, end));
     }
+    if (names.unwanted)
+        add_unwanted_automata();
     if (is_refused || !together_meet())
         return DEAD_STATE;
-    for (uint32_t takers = 0; takers <= together_all(); takers += 2) /* bit 0: a member has the name */
-        if (has_answer[takers] && other_parts(limits, takers / 2, &parts)) {
-            uint32_t value = value_states(limits->json, &parts, next);
-            if (value != DEAD_STATE)
-                answers[takers] = range_state('"', '"', spaced(':', value));
-        }
+    uint32_t needed = (1u << names.needed) - 1; /* the bit after these: a member has the name; then one for each pattern */
+    for (uint32_t matched = 0; matched < 1u << pattern_count; matched++) {
+        uint32_t takers = needed | matched << (names.needed + 1);
+        if (!has_answer[takers] || !other_parts(limits, matched, &parts))
+            continue;
+        uint32_t value = value_states(limits->json, &parts, next);
+        if (value != DEAD_STATE)
+            answers[takers] = range_state('"', '"', spaced(':', value));
+    }
     uint32_t start = together_states();
     return start == DEAD_STATE ? start : range_state('"', '"', start);
 }
 
 uint32_t other_states(const struct limits *limits, uint32_t next) {
     static struct parts parts;
-    if (pattern_count > 0)
+    if (naming >= NAMES_LISTED)
+        return DEAD_STATE;
+    if (pattern_count > 0 || naming == NAMES_LIMITED)
         return matched_states(limits, next);
     uint32_t value = other_parts(limits, 0, &parts) ? value_states(limits->json, &parts, next) : DEAD_STATE;
     if (value == DEAD_STATE)

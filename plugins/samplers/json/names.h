@@ -10,10 +10,10 @@
 struct member {
     uint32_t name, length; /* in the schema's text */
     uint32_t own, node;    /* the first of the limits that lists it, NO_OWN: none; its schema there */
-    uint8_t is_required;
+    uint8_t is_required, is_never; /* propertyNames does not take its name */
 };
 
-/* Those that `properties` and `required` name, in this order. */
+/* Those that `properties` and `required` name, in this order, and the others that `propertyNames` lists. */
 extern struct member members[MAX_PROPERTIES];
 extern uint32_t member_count;
 

@@ -2,6 +2,7 @@
 
 #include "limits.h"
 #include "names.h"
+#include "naming.h"
 #include "schema.h"
 #include "sealhost_guest.h"
 #include "states.h"
@@ -60,7 +61,7 @@ static void member_states(const struct limits *limits, const struct member *memb
             uint32_t value = value_states(limits->json, &parts, follows);
             target = follows;
             this = DEAD_STATE;
-            if (value != DEAD_STATE && follows != DEAD_STATE)
+            if (value != DEAD_STATE && follows != DEAD_STATE && !member->is_never)
                 this = quoted(limits->json->text + member->name, member->length, spaced(':', value));
         }
         uint32_t begun = this != DEAD_STATE && count > 0 ? spaced(',', this) : this;
@@ -91,8 +92,8 @@ static uint32_t constant_member(const struct limits *limits, uint32_t node, uint
     add_part(&parts, node, PART_VALUE);
     member_parts(limits, member ? member : &other, &parts);
     uint32_t value = value_states(limits->json, &parts, next);
-    if (value == DEAD_STATE)
-        return value;
+    if (value == DEAD_STATE || !name_fits(limits->json, part->key, part->key_length))
+        return DEAD_STATE;
     return quoted(limits->json->text + part->key, part->key_length, range_state(':', ':', value));
 }
 

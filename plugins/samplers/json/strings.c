@@ -1,5 +1,6 @@
 #include "strings.h"
 
+#include "characters.h"
 #include "conditions.h"
 #include "formats.h"
 #include "product.h"
@@ -90,17 +91,26 @@ static uint32_t one_pattern(const struct pattern *pattern, int is_counted, uint3
     return is_counted ? *rule : call_state(*rule, next);
 }
 
-static uint32_t several_patterns(int is_counted, uint32_t next) {
+static uint32_t count_needed(void) {
     uint32_t needed = 0;
-    if (pattern_count > MAX_TOGETHER)
-        return (uint32_t)refuse("pattern", most_patterns) + DEAD_STATE;
     for (uint32_t i = 0; i < pattern_count; i++)
         needed += !patterns[i].is_not;
+    return needed;
+}
+
+static void add_automata(int is_not) {
+    for (uint32_t i = 0; i < pattern_count && !is_refused; i++)
+        if (patterns[i].is_not == is_not)
+            together_add(inner_states(&patterns[i], 1, together_end()));
+}
+
+static uint32_t several_patterns(int is_counted, uint32_t next) {
+    uint32_t needed = count_needed();
+    if (pattern_count > MAX_TOGETHER)
+        return (uint32_t)refuse("pattern", most_patterns) + DEAD_STATE;
     together_begin(needed, least, is_counted);
-    for (int is_not = 0; is_not < 2; is_not++) /* those that are needed come first */
-        for (uint32_t i = 0; i < pattern_count && !is_refused; i++)
-            if (patterns[i].is_not == is_not)
-                together_add(inner_states(&patterns[i], 1, together_end()));
+    add_automata(0);
+    add_automata(1);
     if (is_refused || !together_meet())
         return DEAD_STATE;
     answers[(1u << needed) - 1] = next;
@@ -121,9 +131,37 @@ uint32_t text_states(const struct limits *limits, uint32_t next) {
     return inner == DEAD_STATE ? inner : range_state('"', '"', inner);
 }
 
-int text_fits(const struct limits *limits, uint32_t node) {
-    const uint8_t *text = limits->json->text + limits->json->nodes[node].at;
-    uint32_t length = limits->json->nodes[node].length, letters = 0, before = state_count;
+/* ---- names ---- */
+
+int find_automata(const struct limits *limits, struct text_automata *found) {
+    if (!find_patterns(limits))
+        return 0;
+    found->least = least;
+    found->needed = count_needed() + (most != ENDLESS); /* which is an automaton, too */
+    found->unwanted = pattern_count - count_needed();
+    return 1;
+}
+
+void add_needed_automata(void) {
+    add_automata(0);
+    if (most == ENDLESS)
+        return;
+    static const struct characters letters = {.count = 1, .ranges = {{0, LAST_CHARACTER}}};
+    uint32_t end = together_end(), state = end;
+    for (uint32_t i = 0; i < most && may_build(); i++)
+        state = split_state(character_states(&letters, 1, tick_state(state)), end);
+    together_add(state);
+}
+
+void add_unwanted_automata(void) {
+    add_automata(1);
+}
+
+/* ---- constants ---- */
+
+int text_fits(const struct limits *limits, uint32_t at, uint32_t length) {
+    const uint8_t *text = limits->json->text + at;
+    uint32_t letters = 0, before = state_count;
     if (!find_patterns(limits))
         return 0;
     for (uint32_t i = 0; i < length && may_step(); i++)

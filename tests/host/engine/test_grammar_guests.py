@@ -43,7 +43,7 @@ def engine(loaded, config, tmp_path_factory):
     """The demo model with both grammar guests."""
     root = tmp_path_factory.mktemp("grammar")
     with ExitStack() as stack:
-        sandbox = stack.enter_context(Sandbox(OperatorLimits(step_ms=10_000), cache_directory=root / "cache"))
+        sandbox = stack.enter_context(Sandbox(OperatorLimits(step_ms=120_000), cache_directory=root / "cache"))
         samplers = {
             name: sandbox.load_sampler(
                 AuthoredPlugin.read(reference_plugin("sampler", name)), loaded.spec.vocab, loaded.vocabulary
@@ -74,7 +74,7 @@ def ask(engine, loaded, twin, smollm2_goldens):
         texts = []
         for client in clients:
             assert client.ended.wait(PATIENCE)
-            assert client.last.reason in ("stop", "length"), client.last
+            assert getattr(client.last, "reason", None) in ("stop", "length"), client.last
             raw = b"".join(
                 loaded.vocabulary.token_bytes[token] for token in client.tokens if token not in loaded.end_ids
             )
