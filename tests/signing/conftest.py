@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import shutil
+import signal
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,12 @@ class SealLab:
         (self.root / path).parent.mkdir(exist_ok=True)
         (self.root / path).write_bytes(SignatureFile(key_id, signature).encode())
 
+    def flip(self, at: int) -> None:
+        """Flips a bit of the weights' byte at an offset, in place."""
+        with (self.root / "model.gguf").open("r+b") as file:
+            octet = os.pread(file.fileno(), 1, at)[0]
+            os.pwrite(file.fileno(), bytes([octet ^ 1]), at)
+
     def verify(self, **options: Any) -> VerifiedBundle:
         return verify(self.root, DirectoryTrust(self.keys), **options)
 
@@ -64,6 +73,20 @@ def seal_plugin(name: str, role: str, wasm: bytes | None = None) -> PluginSource
     module = wasm if wasm is not None else b"\0asm\1\0\0\0" + name.encode()
     tier = "full" if role == "sampler" else ""
     return PluginSource(module, name, role, 1, tier, limits, {"type": "object"} if role == "sampler" else None)
+
+
+@pytest.fixture
+def no_hang() -> Iterator[None]:
+    """Whoever waits for what never comes, such as a FIFO's writer, fails instead of hanging the suite."""
+
+    def give_up(*_: object) -> None:
+        raise AssertionError("still waiting after 20 seconds")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

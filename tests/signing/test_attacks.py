@@ -8,7 +8,6 @@ question can refuse.
 from __future__ import annotations
 
 import os
-import signal
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -119,20 +118,6 @@ def exit_code_of(code: str) -> ExitCode:
     if code in POLICY:
         return ExitCode.POLICY
     return ExitCode.IO if code == "E_IO" else ExitCode.TAMPERED
-
-
-@pytest.fixture
-def no_hang():
-    """A verifier that waits for a FIFO's writer fails instead of hanging the suite."""
-
-    def give_up(*_: object) -> None:
-        raise AssertionError("still waiting after 20 seconds")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(20)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=[attack["name"] for attack in ATTACKS])

@@ -70,10 +70,7 @@ def long_lab(long_bundle, seal_lab):
 
 def flip(lab, chunk: int = 0, at: int = 0) -> None:
     length = min(CHUNK_BYTES, SIZE - chunk * CHUNK_BYTES)
-    with (lab.root / "model.gguf").open("r+b") as file:
-        place = chunk * CHUNK_BYTES + at % length
-        octet = os.pread(file.fileno(), 1, place)[0]
-        os.pwrite(file.fileno(), bytes([octet ^ 1]), place)
+    lab.flip(chunk * CHUNK_BYTES + at % length)
 
 
 def cut(lab, to: int) -> None:

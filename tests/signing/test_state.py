@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,18 +24,6 @@ from sealhost.signing.state import Mark, Marks, State, encode
 FILES = sorted((Path(__file__).parent / "attacks" / "state").glob("*.toml"))
 CASES = {path.stem: tomllib.loads(path.read_text()) for path in FILES}
 NOW = 1_900_000_000
-
-
-@pytest.fixture
-def no_wait():
-    def give_up(*_: object) -> None:
-        raise AssertionError("still waiting after 20 seconds")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(20)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def write_policy(case: dict[str, Any], lab) -> None:
@@ -98,7 +85,7 @@ def damage(kind: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.usefixtures("no_wait")
+@pytest.mark.usefixtures("no_hang")
 def test_the_state_decides_as_its_file_says(case: dict[str, Any], seal_lab, tmp_path) -> None:
     folder = tmp_path / "state"
     bundle = seal_lab.verify()
