@@ -230,8 +230,9 @@ def _with_samplers(loaded: LoadedModel, bundles: Sequence[VerifiedBundle], shelf
             if plugin.role != "sampler":
                 continue  # a tokenizer belongs to one vocabulary, so it comes with its model
             if plugin.name in samplers:
-                problem = f"expected samplers of distinct names, got two called {plugin.name}"
-                raise UsageError(bundle.manifest.name, problem, "leave one of the plugin bundles out")
+                whose = "the model's own" if plugin.name in loaded.samplers else "another plugin bundle's"
+                problem = f"expected samplers of distinct names, got two called {plugin.name}, of which one is {whose}"
+                raise UsageError(bundle.manifest.name, problem, f"pack the plugin bundle without {plugin.name}")
             samplers[plugin.name] = shelf.load_sampler(plugin, loaded.spec.vocab, loaded.vocabulary)
     return dataclasses.replace(loaded, samplers=samplers)
 

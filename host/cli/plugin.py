@@ -117,7 +117,7 @@ def check(module: Path, /, *, role: Role | None = None, model: Path | None = Non
         print_facts({**facts, "admitted": admitted, "clauses": rows}, as_json=True)
     else:
         told = [(f.clause, f.title, str(f.verdict), _told([*f.problems, f.remedy])) for f in findings]
-        _table(("clause", "what it asks", "verdict", "what was found"), told)
+        _table(("clause", "what it asks", "verdict", "found"), told)
     if not admitted:
         refused = [finding.clause for finding in findings if finding.verdict is Verdict.REFUSED]
         problem = f"expected an admissible module, got one that breaks {', '.join(refused)}"
@@ -211,13 +211,13 @@ def bench(
         if json:
             print_facts({"name": plugin.name, "role": plugin.role, **found.facts()}, as_json=True)
             return
-        head = ("call", "calls", "p50 µs", "p99 µs", "limit ms", "p99 of limit", "fuel")
+        head = ("call", "calls", "p50 µs", "p99 µs", "p99 of limit", "fuel")
         _table(head, [_measured(line) for line in found.lines], numbers=range(1, len(head)))
         say(
             f"module {found.module_bytes:,} bytes; memory {found.memory_bytes:,} of {found.memory_limit:,} bytes, "
             f"{found.memory_bytes / found.memory_limit:.0%} of its limit"
         )
-        say("times hold the host's part of each call, fuel only the guest's")
+        say("times hold the host's part of each call, fuel only the guest's; limits are in milliseconds")
 
 
 @app.command
@@ -291,11 +291,11 @@ def _told(parts: list[str]) -> str:
 
 
 def _measured(line: Measured) -> tuple[str, ...]:
-    limit, share = ("", "")
+    share = ""
     if line.limit_ms is not None:
-        limit, share = f"{line.limit_ms:,}", f"{line.p99_us / (line.limit_ms * 1000):.1%}"
+        share = f"{line.p99_us / (line.limit_ms * 1000):.1%} of {line.limit_ms:,}"
     fuel = "" if line.fuel is None else f"{line.fuel:,}"
-    return line.name, f"{line.calls:,}", f"{line.p50_us:,.1f}", f"{line.p99_us:,.1f}", limit, share, fuel
+    return line.name, f"{line.calls:,}", f"{line.p50_us:,.1f}", f"{line.p99_us:,.1f}", share, fuel
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: range = range(0)) -> None:
@@ -307,8 +307,10 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: rang
 
     table = Table()
     for index, title in enumerate(head):
-        last = index == len(head) - 1
-        table.add_column(title, justify="right" if index in numbers else "left", no_wrap=not last, overflow="fold")
+        if index in numbers:  # a narrow terminal breaks names over lines, but takes no digit from a number
+            table.add_column(title, justify="right", min_width=max(len(row[index]) for row in rows))
+        else:
+            table.add_column(title, no_wrap=not numbers and index < len(head) - 1, overflow="fold")
     for row in rows:
         table.add_row(*(Text(harmless(cell)) for cell in row))
     width = None if sys.stdout.isatty() else WIDTH

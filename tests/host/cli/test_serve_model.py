@@ -212,7 +212,7 @@ def test_a_bundle_that_is_not_as_signed_is_never_loaded(
         (["{root}", "{root}"], "distinct names"),
         (["{root}", "--plugin", "{root}"], "expected a plugin bundle"),
         (["{plugins}"], "expected a model bundle"),
-        (["{root}", "--plugin", "{plugins}", "--plugin", "{plugins}"], "distinct names, got two called"),
+        (["{root}", "--plugin", "{plugins}", "--plugin", "{plugins}"], "another plugin bundle's"),
     ],
 )
 @pytest.mark.usefixtures("_quiet_logs")
