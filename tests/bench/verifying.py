@@ -11,13 +11,16 @@
 * process: `sealhost verify` of a 256 MB bundle, against `model_signing verify key` of the same directory; whole processes.
   Give both tools from environments of their own, as their users have them: a developer's one costs each start 10 ms.
 * start: `sealhost run` of a 1 GiB bundle up to its first token, against the same process when chunks are read and not
-  hashed (worker_verifying.py). Before each, memory is touched and freed: where a virtual machine's host gives it anew,
-  that costs more than hashing.
+  hashed (worker_verifying.py).
 * load: the loading alone, tensors repacked by all threads while chunks are hashed, against the same when they are only read.
 
+Before each start and load memory is touched and freed: where a virtual machine's host gives it anew, that costs more than
+hashing.
+
 Each round measures both sides one after the other, in an order that flips from round to round; the ratio is taken within
-the round. A side that was pushed off its cores by other processes, which its count of involuntary context switches tells,
-is measured again, a few times at most. Printed: the median ratio, the lowest and the highest, the medians of both sides,
+the round. A side beside which other processes, or the host of a virtual machine, took a share of the processors' time is
+measured again, a few times at most. (Its involuntary context switches tell nothing: where it has more threads than there
+are cores, they push each other off.) Printed: the median ratio, the lowest and the highest, the medians of both sides,
 and how many measurements were disturbed for all that: with many, the machine is not free and the ratios say little.
 """
 
@@ -55,7 +58,6 @@ from sealhost.kernels.cpu import CpuBackend
 from sealhost.signing import DirectoryTrust, VerifiedWeights, verify
 from sealhost.signing.apart import HashedApart
 from sealhost.signing.chunks import ChunkHashing, Meter, chunk_table
-from sealhost.signing.limits import CHUNK_BYTES
 from sealhost.signing.weights import SignedWeights
 
 FILE_BYTES = 1 << 30
@@ -64,45 +66,52 @@ WARM_BYTES = FILE_BYTES * 5 // 2
 DIM, FEED_FORWARD, HEADS, VOCAB = 2048, 5632, 16, 32000
 ATTEMPTS = 6
 """Measurements of one side at most, until one is undisturbed."""
-CALM_SWITCHES_PER_S = 20
-"""Involuntary context switches that a free machine's own housekeeping causes; a busy neighbour causes hundreds."""
+CALM_SHARE = 0.05
+"""Of the processors' time, what a free machine's own housekeeping takes."""
+CALM_S = 0.03
+"""As much more goes for the clocks: the system counts in hundredths of a second, on each processor."""
 LAYER_BYTES = (4 * DIM * DIM + 3 * DIM * FEED_FORWARD) // 32 * 20
 """One layer in Q4_1: 20 bytes for each 32 weights."""
 
 
 class Comparison(NamedTuple):
-    """What is compared, what the ratio (ours / theirs) is wanted to be, and how often a side itself takes its core away."""
+    """What is compared, what the ratio (ours / theirs) is wanted to be, and what comes before each side's measurement."""
 
     name: str
     ours: Callable[[], float]
     theirs: Callable[[], float]
     wanted: str
-    own_switches: int = 0
+    before: Callable[[], None] = lambda: None
 
 
-def undisturbed(side: Callable[[], float], own: int) -> tuple[float, bool]:
-    """A figure, and whether nobody took the cores away meanwhile."""
+def undisturbed(side: Callable[[], float], before: Callable[[], None]) -> tuple[float, bool]:
+    """A figure, and whether nobody else took much of the processors' time meanwhile."""
     for _ in range(ATTEMPTS):
-        switches, start = involuntary_switches(), time.perf_counter()
+        before()
+        others, start = others_s(), time.perf_counter()
         figure = side()
-        calm = involuntary_switches() - switches <= CALM_SWITCHES_PER_S * (time.perf_counter() - start) + 5 + own
+        available = (time.perf_counter() - start) * (os.cpu_count() or 1)
+        calm = others_s() - others <= CALM_SHARE * available + CALM_S
         if calm:
             break
     return figure, calm
 
 
-def involuntary_switches() -> int:
-    """How often this process and its ended children had to leave a core."""
-    return sum(resource.getrusage(who).ru_nivcsw for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+def others_s() -> float:
+    """Seconds of the processors' time that did not go to this process and its ended children, nor idly by."""
+    user, nice, system, _idle, _waiting, *rest = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own = sum(one.ru_utime + one.ru_stime for one in spent)
+    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK") - own
 
 
 def compare(comparison: Comparison, rounds: int) -> dict[str, object]:
     """Measures in turns; each side answers a figure of its own unit."""
-    comparison.ours(), comparison.theirs()  # caches, and memory that was never touched
+    comparison.ours(), comparison.theirs()  # caches
     pairs, disturbed = [], 0
     for number in range(rounds):
         sides = [comparison.ours, comparison.theirs]
-        figures = [undisturbed(side, comparison.own_switches) for side in (sides if number % 2 else reversed(sides))]
+        figures = [undisturbed(side, comparison.before) for side in (sides if number % 2 else reversed(sides))]
         disturbed += sum(not calm for _, calm in figures)
         pairs.append([figure for figure, _ in (figures if number % 2 else reversed(figures))])
     ratios = sorted(ours / theirs for ours, theirs in pairs)
@@ -185,15 +194,14 @@ def hashings(folder: Path, wanted: Collection[str]) -> Iterator[Comparison]:
         return
     big = big_file(folder)
     one, two, reading = (partial(hashed, big, *how) for how in ((1,), (2,), (1, ChunkHashing)))
-    own = FILE_BYTES // CHUNK_BYTES  # who waits on the same core is told of each chunk
     if "hashing" in wanted:
-        yield Comparison("hashing: one thread / openssl speed, GB/s", one, openssl_speed, "0.90 or more", own)
+        yield Comparison("hashing: one thread / openssl speed, GB/s", one, openssl_speed, "0.90 or more")
     if "reading" in wanted:
         yield Comparison("reading: one thread / openssl speed, GB/s", reading, openssl_speed, "as it comes")
     if "loading" in wanted:
         yield loader_hashing(big)
     if "threads" in wanted and len(os.sched_getaffinity(0)) > 1:
-        yield Comparison("threads: two / one, GB/s", two, one, "1.70 or more", own)
+        yield Comparison("threads: two / one, GB/s", two, one, "1.70 or more")
     big.unlink()
 
 
@@ -217,13 +225,12 @@ def warm_memory() -> None:
             memory[at] = 1
 
 
-def seconds_of(command: list[str | Path], before: Callable[[], None] = lambda: None) -> Callable[[], float]:
+def seconds_of(command: list[str | Path]) -> Callable[[], float]:
     """Runs a process and answers its wall time; modules are compiled once, as in any installation."""
     ours = ("SEALHOST_", "PYTHONDONTWRITEBYTECODE")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
     def run() -> float:
-        before()
         start = time.perf_counter()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
         return time.perf_counter() - start
@@ -316,10 +323,9 @@ def starts(folder: Path, bundle: Path, keys: Path) -> Comparison:
     """Whole processes up to a first token."""
     worker = Path(__file__).with_name("worker_verifying.py")
     ours, theirs = (
-        seconds_of([sys.executable, worker, bundle, keys, folder / "state", how], warm_memory)
-        for how in ("hashed", "read")
+        seconds_of([sys.executable, worker, bundle, keys, folder / "state", how]) for how in ("hashed", "read")
     )
-    return Comparison("start: verified / not verified, 1 GiB", ours, theirs, "1.05 or less")
+    return Comparison("start: verified / not verified, 1 GiB", ours, theirs, "1.05 or less", warm_memory)
 
 
 def loads(bundle: Path, keys: Path) -> Comparison:
@@ -331,15 +337,19 @@ def loads(bundle: Path, keys: Path) -> Comparison:
     def seconds(read: Callable[..., None]) -> Callable[[], float]:
         def run() -> float:
             VerifiedWeights._read = read
-            start = time.perf_counter()
-            loaded = load(verify(bundle, trust, reading="ahead"), plugins, backend, EngineConfig())
-            took = time.perf_counter() - start
+            try:
+                start = time.perf_counter()
+                loaded = load(verify(bundle, trust, reading="ahead"), plugins, backend, EngineConfig())
+                took = time.perf_counter() - start
+            finally:
+                VerifiedWeights._read = hashing
             loaded.close()
             return took
 
         return run
 
-    return Comparison("load: verified / not verified, 1 GiB", seconds(hashing), seconds(only_read), "1.05 or less")
+    sides = seconds(hashing), seconds(only_read)
+    return Comparison("load: verified / not verified, 1 GiB", *sides, "1.05 or less", warm_memory)
 
 
 def main() -> None:
