@@ -29,7 +29,8 @@ class Vocabulary:
     Args:
         model: GGUF's tokenizer.ggml.model, e.g. "gpt2".
         pre: GGUF's tokenizer.ggml.pre, e.g. "smollm".
-        texts: Token texts as the GGUF spells them.
+        texts: Token texts as the GGUF spells them. A column of strings may carry a `sha256` of them: who reads a file
+            has it for less than the digest takes to look at them all.
         types: `abi.TokenType` of each. Shape: (len(texts),), uint8.
         scores: Shape: (len(texts),), float32.
         merges: b"left right", best first.
@@ -97,8 +98,15 @@ class Vocabulary:
         MessagePack spells tuples of bytes, text and integers in one way only, and msgspec takes half of marshal's time.
         """
         facts = (self.model, self.pre, self.bos, self.eos, self.unknown, self.add_bos, self.add_eos)
-        columns = (self.texts, self.merges, self.token_bytes, self.types.tobytes(), self.scores.tobytes())
+        strings = (_told(self.texts), _told(self.merges), _told(self.token_bytes))
+        columns = (*strings, self.types.tobytes(), self.scores.tobytes())
         return hashlib.sha256(msgspec.msgpack.encode((facts, self.add_space_prefix, columns))).digest()
+
+
+def _told(column: tuple[bytes, ...]) -> tuple[bytes, ...] | bytes:
+    """What stands for a column in the digest: its strings, or their `sha256` where whoever made the column took it."""
+    known: bytes | None = getattr(column, "sha256", None)
+    return column if known is None else known
 
 
 def _count(items: Sequence[bytes]) -> bytes:

@@ -6,7 +6,10 @@ Source: ggml's `gguf.h` and `ggml.h`. Tensor types that no kernel runs are liste
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class ValueType(IntEnum):
@@ -25,6 +28,23 @@ class ValueType(IntEnum):
     UINT64 = 10
     INT64 = 11
     FLOAT64 = 12
+
+
+class Strings(tuple[bytes, ...]):  # noqa: SLOT001 — a tuple's size varies, so no slot can follow it
+    """An array of strings with a hash of it, taken when its bytes were looked at anyway; slices and sums have none.
+
+    Attributes:
+        sha256: Of a word that says how the strings are spelled out, and of the strings so spelled.
+    """
+
+    sha256: bytes
+
+    @classmethod
+    def hashed(cls, strings: Iterable[bytes], sha256: bytes) -> Strings:
+        """The strings and their hash."""
+        made = cls(strings)
+        made.sha256 = sha256
+        return made
 
 
 SCALARS: dict[ValueType, str] = {

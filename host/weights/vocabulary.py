@@ -14,15 +14,17 @@ Example:
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ..errors import WeightsError
 from . import charsmap, fields
 from .charsmap import Charsmap
-from .gguf_types import ValueType
+from .gguf_types import Strings, ValueType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +150,7 @@ def vocabulary(file: GgufFile) -> Vocabulary:
         add_bos=fields.boolean(file, _PREFIX + "add_bos_token", default=add_bos),
         add_eos=fields.boolean(file, _PREFIX + "add_eos_token", default=family.add_eos),
         add_space_prefix=fields.boolean(file, _PREFIX + "add_space_prefix", default=family.add_space_prefix),
-        token_bytes=_with_blanks(texts, types) if family.blanks else _byte_level(texts, types),
+        token_bytes=_hashed(_with_blanks(texts, types) if family.blanks else _byte_level(texts, types)),
         normalize=_normalizer(file) if model == "t5" else None,
     )
 
@@ -215,6 +217,11 @@ def byte_alphabet() -> dict[int, str]:
     return {code: chr(byte) for code, byte in zip(printable, printable, strict=True)} | {
         256 + index: chr(byte) for index, byte in enumerate(others)
     }
+
+
+def _hashed(spelled: tuple[bytes, ...]) -> Strings:
+    """The host's table with its hash, which is taken now that the strings have just been made."""
+    return Strings.hashed(spelled, hashlib.sha256(b"MessagePack strings\n" + msgspec.msgpack.encode(spelled)).digest())
 
 
 class _Alphabet(dict[int, str]):

@@ -44,3 +44,20 @@ def test_digest_covers_every_field_but_the_normaliser(byte_vocabulary):
 def test_digest_tells_where_one_string_ends_and_the_next_begins(byte_vocabulary):
     one, other = (replace(byte_vocabulary, merges=merges) for merges in ((b"a b", b"c d"), (b"a bc", b" d")))
     assert one.digest != other.digest
+
+
+class Hashed(tuple):  # noqa: SLOT001 — as the host makes them
+    sha256 = b"#" * 32
+
+
+@pytest.mark.parametrize("name", ["texts", "merges", "token_bytes"])
+def test_the_hash_that_a_column_carries_stands_for_its_strings_and_for_nothing_else(byte_vocabulary, name):
+    strings = getattr(byte_vocabulary, name)
+    hashed, again, cut = (
+        replace(byte_vocabulary, **{name: column}) for column in (Hashed(strings), Hashed(strings), Hashed(strings)[:])
+    )
+    other = type("Other", (tuple,), {"sha256": b"+" * 32})(strings)
+    assert hashed.digest == again.digest != byte_vocabulary.digest
+    assert replace(byte_vocabulary, **{name: other}).digest != hashed.digest
+    assert cut.digest == byte_vocabulary.digest
+    assert hashed.stream() == byte_vocabulary.stream()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import struct
 import time
@@ -294,6 +295,8 @@ def test_string_arrays_longer_than_a_window_come_back_whole(gguf_plan):
     words[100] = b"x" * (3 << 20)  # one that is longer than a window itself
     file = GgufFile.parse(gguf_plan([("words", ARRAY, (STRING, words))]).build())
     assert list(file.metadata["words"]) == words
+    spelled = b"".join(len(word).to_bytes(8, "little") + word for word in words)
+    assert file.metadata["words"].sha256 == hashlib.sha256(b"GGUF strings\n" + spelled).digest()
 
 
 @pytest.mark.model

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import mmap
+from dataclasses import replace
 
+import msgspec
 import pytest
 
 from sealhost.host.errors import WeightsError
@@ -31,6 +34,27 @@ def test_the_alphabet_names_every_byte_once():
 def test_ids_spell_bytes_through_the_alphabet_and_specials_spell_themselves(tiny_llama):
     _, words = words_of(tiny_llama())
     assert words.token_bytes == (b"<|endoftext|>", b"<|im_end|>", b" a", b"b", b" ab", "é".encode(), b"c", b"d")
+
+
+@pytest.mark.parametrize(("key", "at"), [("tokens", 5), ("merges", 0)])
+def test_a_vocabularys_digest_is_of_its_strings_though_they_are_hashed_when_they_are_read(tiny_llama, key, at):
+    _, words = words_of(tiny_llama())
+    assert words_of(tiny_llama())[1].digest == words.digest
+    columns = {"tokens": list(words.texts), "merges": list(words.merges)}
+    columns[key][at] += b"e"
+    _, other = words_of(tiny_llama({KEY + key: (ARRAY, (STRING, columns[key]))}))
+    assert other.digest != words.digest
+
+
+def test_the_hosts_table_is_part_of_the_digest(tiny_llama):
+    """Two tokenizer models spell the same texts differently; so would another version of the host."""
+    _, words = words_of(tiny_llama())
+    other = replace(words, token_bytes=(b"other", *words.token_bytes[1:]))
+    assert other.digest != words.digest
+    assert (
+        words.token_bytes.sha256
+        == hashlib.sha256(b"MessagePack strings\n" + msgspec.msgpack.encode(words.token_bytes)).digest()
+    )
 
 
 def test_a_word_outside_the_alphabet_stands_for_itself(tiny_llama):
