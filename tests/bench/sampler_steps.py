@@ -66,11 +66,12 @@ def row_of(kind: str, size: int) -> np.ndarray:
 
 
 def prepared(sampler, row: np.ndarray, params: dict[str, Any], config: dict[str, Any] | None):
-    """A session whose first step has been."""
+    """A session whose first steps have been: the very first one also reads the configuration and touches new pages."""
     asked = SamplingParams(**{"temperature": 1.0, "seed": 11, **params})
     session = sampler.session(asked, HISTORY % len(row), config=sampler.config_bytes(config))
     session.logits(0)[:] = row
-    session.step((0,))
+    for _ in range(2):
+        session.step((0,))
     return session
 
 

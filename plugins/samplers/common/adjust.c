@@ -6,17 +6,23 @@
 static struct adjusted adjusted[VOCAB_CAPACITY];
 static uint32_t place_of[VOCAB_CAPACITY]; /* index in `adjusted` + 1; 0: not in it */
 
+/* Takes an id out of the row, which it is in. */
+static void take_out(struct row *row, uint32_t id) {
+    float original = row->logits[id];
+    row->logits[id] = (float)MINUS_INFINITY;
+    row->is_known &= !(original >= row->rest.logit);
+    adjusted[row->adjusted_count] = (struct adjusted){.value = original, .id = id, .original = original};
+    place_of[id] = ++row->adjusted_count;
+}
+
+static inline struct adjusted *entry_of(struct row *row, uint32_t id) {
+    if (!place_of[id])
+        take_out(row, id);
+    return &adjusted[place_of[id] - 1];
+}
+
 struct adjusted *adjust_entry(struct row *row, uint32_t id) {
-    if (id >= row->count)
-        return 0;
-    if (!place_of[id]) {
-        float original = row->logits[id];
-        row->is_known &= !(original >= row->rest.logit);
-        row->adjusted[row->adjusted_count] = (struct adjusted){.value = original, .id = id, .original = original};
-        place_of[id] = ++row->adjusted_count;
-        row->logits[id] = (float)MINUS_INFINITY;
-    }
-    return &row->adjusted[place_of[id] - 1];
+    return id < row->count ? entry_of(row, id) : 0;
 }
 
 const struct adjusted *adjust_find(const struct row *row, uint32_t id) {
@@ -40,26 +46,33 @@ static int32_t add_bias(struct row *row, const struct request *request) {
     return SEALHOST_OK;
 }
 
-/* Marks and counts the ids of the history that a penalty looks at. */
-static int32_t count_history(struct row *row, const struct request *request) {
-    const struct sealhost_row *parameters = request->parameters;
-    int repetition = parameters->repetition_penalty != 1.0f;
-    int generated = parameters->presence_penalty != 0.0f || parameters->frequency_penalty != 0.0f;
-    uint32_t first = repetition ? 0 : parameters->prompt_length;
-    for (uint32_t i = first; (repetition || generated) && i < parameters->history_length; i++) {
-        struct adjusted *entry = adjust_entry(row, request->history[i]);
-        if (!entry)
-            return fail_id("history", request->history[i]);
+/* Marks the ids of the history from `first` on that a penalty looks at, and counts those that were generated. */
+static int32_t count_ids(struct row *row, const uint32_t *history, uint32_t first, uint32_t end, uint32_t generated) {
+    for (uint32_t i = first; i < end; i++) {
+        if (history[i] >= row->count)
+            return fail_id("history", history[i]);
+        struct adjusted *entry = entry_of(row, history[i]);
         entry->seen = 1;
-        entry->generated += i >= parameters->prompt_length;
+        entry->generated += generated;
     }
     return SEALHOST_OK;
 }
 
+static int32_t count_history(struct row *row, const struct request *request) {
+    const struct sealhost_row *parameters = request->parameters;
+    uint32_t prompt = parameters->prompt_length, length = parameters->history_length;
+    int repetition = parameters->repetition_penalty != 1.0f;
+    int generated = parameters->presence_penalty != 0.0f || parameters->frequency_penalty != 0.0f;
+    int32_t status = repetition ? count_ids(row, request->history, 0, prompt, 0) : SEALHOST_OK;
+    if (!status && (repetition || generated))
+        status = count_ids(row, request->history, prompt, length, 1);
+    return status;
+}
+
 double adjust_penalised(double value, const struct adjusted *entry, const struct sealhost_row *parameters) {
-    double repetition = parameters->repetition_penalty;
-    if (entry->seen && repetition != 1.0)
-        value = value > 0 ? value / repetition : value * repetition;
+    double repetition = entry->seen ? parameters->repetition_penalty : 1;
+    int above = value > 0; /* half of them, in no order: two operations cost less than a branch that is guessed wrong */
+    value = value / (above ? repetition : 1) * (above ? 1 : repetition);
     if (entry->generated)
         value -= parameters->presence_penalty + (double)entry->generated * parameters->frequency_penalty;
     return value == value ? value : MINUS_INFINITY; /* NaN: -inf */

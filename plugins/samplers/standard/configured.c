@@ -37,8 +37,11 @@ static double penalised(double value, const struct adjusted *entry, const struct
 }
 
 static void penalise_row(struct row *row, const struct penalties *penalties, double beta) {
-    for (uint32_t i = 0; i < row->adjusted_count; i++)
-        row->adjusted[i].value = penalised(row->adjusted[i].value, &row->adjusted[i], penalties, beta);
+    for (uint32_t i = 0; i < row->adjusted_count; i++) {
+        struct adjusted *entry = &row->adjusted[i];
+        if (penalties->is_dry ? entry->repeated : entry->seen)
+            entry->value = penalised(entry->value, entry, penalties, beta);
+    }
 }
 
 static void penalise_pool(struct pool *pool, const struct penalties *penalties) {
