@@ -49,6 +49,11 @@ def prefetch(k: Emit, address: Any) -> None:
     k.prefetch(address, near=2)
 
 
+def prefetch_own(k: Emit, address: Any) -> None:
+    """Asks for a cache line that will be written: other cores give up their copies meanwhile."""
+    k.prefetch(address, write=True)
+
+
 def pause(k: Emit) -> None:
     """Tells the core that this is a spin loop."""
     if platform.machine() == "x86_64":

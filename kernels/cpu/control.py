@@ -21,7 +21,7 @@ from .kernelset import (
     wake_all,
 )
 from .program import CHUNK, PARTITION_TOKENS, SMALL
-from .sync import ARRIVED, COUNTERS, ROUND, SLEEPERS, SPINS
+from .sync import COUNTERS, ROUND, SLEEPERS, SPINS, THREAD_BYTES, THREADS
 
 
 @function
@@ -71,10 +71,22 @@ def check(context: int) -> int:  # noqa: PLR0911 — one return for each fault
 
 
 @function
+def part_of(sync: int, thread: int) -> int:
+    """What a thread writes for itself."""
+    return sync + THREADS + THREAD_BYTES * thread
+
+
+@function
+def counter_of(sync: int, thread: int, rounds: int) -> int:
+    """Counts a thread's tasks in a phase: those of one are dealt while others are still taken by those of the last."""
+    return part_of(sync, thread) + COUNTERS + LINE * (rounds & 1)
+
+
+@function
 def deal(sync: int, threads: int, tasks: int) -> None:
-    """Gives each thread its share of the next phase's tasks."""
+    """Gives each thread its share of the first phase's tasks."""
     for thread in range(threads):
-        store(sync + COUNTERS + LINE * thread, tasks * thread // threads)
+        store(counter_of(sync, thread, atomic_load(part_of(sync, 0) + ROUND)), tasks * thread // threads)
 
 
 @function
@@ -96,49 +108,62 @@ def first_of_qkv(layer: int, thread: int, threads: int) -> int:
 
 
 @function
-def wait_ahead(sync: int, threads: int, tasks: int, ahead: int, size: int) -> None:
+def wait_ahead(sync: int, thread: int, threads: int, tasks: int, ahead: int, size: int) -> None:
     """Ends a phase: returns when every thread has come; the next phase has `tasks` tasks.
 
-    Meanwhile `size` bytes from `ahead` are asked for: the memory would idle, too.
+    Each thread writes how many barriers it has come to, and its own share of the next tasks: who comes last has only to
+    look. Meanwhile `size` bytes from `ahead` are asked for: the memory would idle, too.
     """
-    here = atomic_load(sync + ROUND)
-    if atomic_add(sync + ARRIVED, 1) == threads - 1:
-        deal(sync, threads, tasks)
-        atomic_store(sync + ARRIVED, 0)
-        atomic_store(sync + ROUND, here + 1)
-        if atomic_load(sync + SLEEPERS) > 0:
-            wake_all(sync + ROUND)
+    own = part_of(sync, thread) + ROUND
+    before = atomic_load(own)
+    if threads == 1:
+        store(counter_of(sync, thread, before), 0)
         return
+    store(counter_of(sync, thread, before + 1), tasks * thread // threads)
+    atomic_store(own, before + 1)
+    if atomic_load(sync + SLEEPERS) > 0:
+        wake_all(own)
     spins, most = 0, load(sync + SPINS)
-    while atomic_load(sync + ROUND) == here:
-        spins += 1
-        if size > 0:
-            for line in range(4):
-                prefetch(ahead + LINE * line)
-            ahead += 4 * LINE
-            size -= 4 * LINE
-        elif spins < most:
-            pause()
-        else:
-            atomic_add(sync + SLEEPERS, 1)
-            sleep_on(sync + ROUND, here)
-            atomic_add(sync + SLEEPERS, -1)
+    for other in range(threads):
+        its = part_of(sync, other) + ROUND
+        while atomic_load(its) == before:
+            spins += 1
+            if size > 0:
+                for line in range(4):
+                    prefetch(ahead + LINE * line)
+                ahead += 4 * LINE
+                size -= 4 * LINE
+            elif spins < most:
+                pause()
+            else:
+                atomic_add(sync + SLEEPERS, 1)
+                sleep_on(its, before)
+                atomic_add(sync + SLEEPERS, -1)
 
 
 @function
-def wait(sync: int, threads: int, tasks: int) -> None:
+def wait(sync: int, thread: int, threads: int, tasks: int) -> None:
     """`wait_ahead` when the next phase reads no weights."""
-    wait_ahead(sync, threads, tasks, 0, 0)
+    wait_ahead(sync, thread, threads, tasks, 0, 0)
 
 
 @function
 def take(sync: int, thread: int, threads: int, tasks: int) -> int:
-    """The next task of this thread's share, then of the others'; -1 when all are taken."""
+    """The next task of this thread's share, then of the others'; -1 when all are taken.
+
+    A counter is looked at before it is counted up, as that would take its line from the thread that works by it. Nobody
+    comes to the next barrier before all are taken, so where another has come there is nothing left.
+    """
+    rounds = atomic_load(part_of(sync, thread) + ROUND)
     for step in range(threads):
         owner = (thread + step) % threads
-        task = atomic_take(sync + COUNTERS + LINE * owner)
-        if task < tasks * (owner + 1) // threads:
-            return task
+        if atomic_load(part_of(sync, owner) + ROUND) != rounds:
+            return -1
+        counter, end = counter_of(sync, owner, rounds), tasks * (owner + 1) // threads
+        if atomic_load(counter) < end:
+            task = atomic_take(counter)
+            if task < end:
+                return task
     return -1
 
 

@@ -96,10 +96,10 @@ class Emit:
         """Writes one value."""
         self.b.store(value, self.b.inttoptr(address, value.type.as_pointer()), align=align)
 
-    def prefetch(self, address: Any, near: int = 3) -> None:
+    def prefetch(self, address: Any, near: int = 3, *, write: bool = False) -> None:
         """Asks for a cache line that will be read soon; `near` is 3 for the first level of cache, 2 for the second."""
         pointer = self.b.inttoptr(address, I8.as_pointer())
-        self.call("llvm.prefetch.p0", ir.VoidType(), pointer, self.i32(0), self.i32(near), self.i32(1))
+        self.call("llvm.prefetch.p0", ir.VoidType(), pointer, self.i32(int(write)), self.i32(near), self.i32(1))
 
     # arithmetic
 

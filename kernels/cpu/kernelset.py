@@ -52,6 +52,7 @@ atomic_add = inline(barrier.atomic_add, returns=I64)
 atomic_take = inline(barrier.atomic_take, returns=I64)
 pause = inline(barrier.pause)
 prefetch = inline(barrier.prefetch)
+prefetch_own = inline(barrier.prefetch_own)
 sleep_on = inline(barrier.sleep_on)
 wake_all = inline(barrier.wake_all)
 

@@ -35,6 +35,9 @@ SETTLED_STEPS = 4
 """Steps after which the first way is known well enough to compare others with."""
 CALM_PROBE_STEPS = 500
 """The same while all is well."""
+MOST_DOUBLINGS = 3
+"""Each trial that was lost doubles the steps to the next one, so often, while all threads work and a step takes no
+longer than at the last trial: the memory alone can be slow for minutes, and then no other way is faster."""
 FORGET = 1.002
 """What was measured before grows by this factor a step: contexts get longer, and old times say less."""
 BETTER = 0.92
@@ -73,6 +76,7 @@ class Pace:
         self._trial: int | None = None
         self._tried: list[float] = []
         self._fastest = float("inf")
+        self._lost, self._lost_at = 0, 0.0
         self._since = -COLD_STEPS
         self._turn = 0
 
@@ -103,6 +107,8 @@ class Pace:
         self._tried.append(seconds)
         if seconds >= BETTER * self._known(self._present):
             self._note(trial, seconds)
+            self._lost = 1 if self._worse() else self._lost + 1
+            self._lost_at = self._known(self._present)
         elif len(self._tried) < TRIAL_STEPS:
             return
         else:
@@ -128,8 +134,15 @@ class Pace:
         """Steps since the last trial after which the next one begins."""
         if None in self._seconds:
             return SETTLED_STEPS
-        disturbed = self._present != 0 or self._known(self._present) > CALM * self._fastest
-        return PROBE_STEPS if disturbed else CALM_PROBE_STEPS
+        if self._present != 0:
+            return PROBE_STEPS
+        if self._known(0) <= CALM * self._fastest:
+            return CALM_PROBE_STEPS
+        return PROBE_STEPS << (0 if self._worse() else min(self._lost, MOST_DOUBLINGS))
+
+    def _worse(self) -> bool:
+        """Whether steps take longer than when the last trial was lost."""
+        return self._known(self._present) > CALM * self._lost_at
 
     def _known(self, mode: int) -> float:
         seconds = self._seconds[mode]

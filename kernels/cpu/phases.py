@@ -21,6 +21,7 @@ from .kernelset import (
     load32,
     norm_quantise,
     norm_quantise_wide,
+    prefetch_own,
     put_rows,
     quantise,
     scale_row,
@@ -112,7 +113,7 @@ def norm_phase(
         if post != 0:
             settle_row(context, local, post, row)
         norm_row(context, local, weight, row if wanted == 0 else load32(wanted + 4 * row), row, n, wide)
-    wait(sync, threads, tasks)
+    wait(sync, thread, threads, tasks)
 
 
 @function
@@ -138,7 +139,7 @@ def quantise_phase(context: int, thread: int, layer: int, local: int, tasks: int
         if row < 0:
             break
         quantise_row(context, load(context + w.c_att) + row * row_bytes, row, acts, plain)
-    wait(sync, threads, tasks)
+    wait(sync, thread, threads, tasks)
 
 
 @function
@@ -213,6 +214,8 @@ def product(
     to = x + LINE * tile
     while first < end:
         count = strip_of(context, end - first)
+        for column in range(count):
+            prefetch_own(to + (first + column) * x_stride)
         multiply(matrix, tile, lines, form, acts, stride, plain, plain_stride, first, count, out)
         for column in range(count):
             if put:
@@ -321,6 +324,8 @@ def gated(context: int, local: int, layer: int, unit: int, first: int, end: int,
     gelu, room = load(context + w.c_gelu), (load(context + w.c_strip) + SQUARE) * LINE
     while first < end:
         count = strip_of(context, end - first)
+        for column in range(count):
+            prefetch_own(load(context + w.c_hid) + (first + column) * hidden_stride + unit * w.ACT_BYTES)
         for part in range(4):
             matrix, to = layer + (w.l_gate if part < 2 else w.l_up), out + part * room
             form, at = form_of(matrix, chunk, False), lines + part * tile_lines

@@ -41,12 +41,14 @@ def attention_half(
     norm_phase(context, thread, local, load(layer + w.l_att_norm), 0, n, True, post, qkv_tasks)
     qkv_phase(context, thread, layer, local)
     alone = n == load(context + w.c_sequence_count)  # no token attends to another one of this step
-    wait(sync, threads, attention_tasks(context) if alone else n)
+    wait(sync, thread, threads, attention_tasks(context) if alone else n)
     if not alone:
         store_phase(context, thread, layer)
-        wait(sync, threads, attention_tasks(context))
+        wait(sync, thread, threads, attention_tasks(context))
     attention_phase(context, thread, layer, local, alone)
-    wait_ahead(sync, threads, tasks_after_norm(n, out_tasks), first_tile(layer + w.l_out, thread, threads), AHEAD)
+    wait_ahead(
+        sync, thread, threads, tasks_after_norm(n, out_tasks), first_tile(layer + w.l_out, thread, threads), AHEAD
+    )
     quantise_phase(context, thread, layer, local, out_tasks)
     project(
         context, thread, local, layer + w.l_out, n, acts_of(context, local, n), load(context + w.c_acts_stride),
@@ -64,7 +66,9 @@ def feed_forward_half(
     )  # fmt: skip
     gate_phase(context, thread, layer, local)
     threads = load(context + w.c_threads)
-    wait_ahead(load(context + w.c_sync), threads, out_tasks, first_tile(layer + w.l_down, thread, threads), AHEAD)
+    wait_ahead(
+        load(context + w.c_sync), thread, threads, out_tasks, first_tile(layer + w.l_down, thread, threads), AHEAD
+    )
     project(
         context, thread, local, layer + w.l_down, n, load(context + w.c_hid), load(context + w.c_hid_stride),
         load(context + w.c_hid_plain), load(context + w.c_hid_plain_stride),
@@ -85,17 +89,24 @@ def run(context: int, thread: int) -> None:
     embed_phase(context, thread, local)
     post = 0
     for _number in range(load(context + w.c_layer_count)):
-        wait_ahead(sync, threads, tasks_after_norm(n, qkv_tasks), first_of_qkv(layer, thread, threads), AHEAD)
+        wait_ahead(sync, thread, threads, tasks_after_norm(n, qkv_tasks), first_of_qkv(layer, thread, threads), AHEAD)
         attention_half(context, thread, layer, local, n, post, qkv_tasks, out_tasks)
-        wait_ahead(sync, threads, tasks_after_norm(n, unit_tasks), first_tile(layer + w.l_gate, thread, threads), AHEAD)
+        wait_ahead(
+            sync, thread, threads, tasks_after_norm(n, unit_tasks), first_tile(layer + w.l_gate, thread, threads), AHEAD
+        )
         feed_forward_half(context, thread, layer, local, n, unit_tasks, out_tasks)
         post = load(layer + w.l_post_ff)
         layer += w.l_end
     if post != 0:
-        wait(sync, threads, n)
+        wait(sync, thread, threads, n)
         settle_phase(context, thread, local, post)
     wait_ahead(
-        sync, threads, tasks_after_norm(rows, head_tasks), first_tile(load(context + w.c_head), thread, threads), AHEAD
+        sync,
+        thread,
+        threads,
+        tasks_after_norm(rows, head_tasks),
+        first_tile(load(context + w.c_head), thread, threads),
+        AHEAD,
     )
     norm_phase(
         context,
@@ -109,7 +120,7 @@ def run(context: int, thread: int) -> None:
         head_tasks,
     )
     head_phase(context, thread, local)
-    wait(sync, threads, 0)
+    wait(sync, thread, threads, 0)
 
 
 @function

@@ -12,9 +12,12 @@ import sys
 from pathlib import Path
 
 LINE = 64
-EPOCH, ARRIVED, ROUND, SLEEPERS, STOP, IDLE, SPINS, COUNTERS = (LINE * index for index in range(8))
-"""Offsets of: step number (int32, workers sleep on it), arrivals, barrier round (int32, slept on), threads asleep in a
-barrier, stop flag, workers asleep between steps, pauses before a thread sleeps in a barrier (int64); the counters."""
+EPOCH, SLEEPERS, STOP, IDLE, SPINS, THREADS = (LINE * index for index in range(6))
+"""Offsets of: step number (int32, workers sleep on it), threads asleep in a barrier, stop flag, workers asleep between
+steps, pauses before a thread sleeps in a barrier (int64); what each thread writes for itself."""
+ROUND, COUNTERS, THREAD_BYTES = 0, LINE, 3 * LINE
+"""Offsets in a thread's part, and its size: barriers that it has come to (int32, slept on); the counters of its tasks
+in phases after an even and after an odd number of them. A line each: what a core writes another one has to fetch."""
 
 LONG_SPINS = 4000
 """Pauses before a thread sleeps in a barrier of a calm machine: tens of microseconds, many times a small product."""
@@ -34,7 +37,7 @@ HAS_FUTEX = sys.platform == "linux" and platform.machine() in FUTEX
 
 def sync_bytes(threads: int) -> int:
     """Bytes of the sync area."""
-    return COUNTERS + LINE * threads
+    return THREADS + THREAD_BYTES * threads
 
 
 def wake_from_python(address: int) -> None:

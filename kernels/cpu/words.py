@@ -5,12 +5,12 @@ c_ words of the context, l_ offsets in a layer, m_ words of a matrix, f_ faults.
 
 from __future__ import annotations
 
-from ..layouts import BLOCK
+from ..layouts import BLOCK, NARROW
 from .program import Context, Fault, Form, Layer, Matrix
 
 _C = {member.name: int(member) for member in Context}
 m_kind, m_rows, m_blocks, m_tiles, m_tile_bytes, m_data, m_few = (int(member) for member in list(Matrix)[:7])
-ROW_BYTES = 4 * BLOCK
+ROW_BYTES, ACT_BYTES = 4 * BLOCK, NARROW.size
 PACKED, UNPACKED, WIDE, WIDE_UNPACKED = (int(form) for form in Form)
 
 c_sync, c_threads, c_layer_count, c_layers = _C["SYNC"], _C["THREADS"], _C["LAYER_COUNT"], _C["LAYERS"]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from sealhost.kernels.cpu import arena
+from sealhost.kernels.cpu.sync import ROUND, THREAD_BYTES, THREADS
 from sealhost.kernels.errors import KernelError
 from sealhost.kernels.formats import Format
 from sealhost.kernels.reference import ReferenceBackend
@@ -94,6 +95,19 @@ def test_models_run_at_the_same_time_from_different_threads(build, runner, cpu, 
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("rounds", [2**31 - 3, -3])
+def test_counting_barriers_past_the_largest_number_changes_nothing(build, runner, cpu, tiny_spec, rounds):
+    logits = []
+    for first in (0, rounds):
+        model = build(cpu, tiny_spec, threads=3)
+        for thread in range(3):
+            at = THREADS + THREAD_BYTES * thread + ROUND
+            model._crew.sync[at : at + 4].view(np.int32)[0] = first
+        logits.append([runner(model).step(([token], token, [0])) for token in range(4)])
+        model.close()
+    assert np.array_equal(*logits)
 
 
 def test_more_threads_than_processors_get_there_too(build, runner, cpu, tiny_spec):

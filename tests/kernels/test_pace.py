@@ -95,6 +95,22 @@ def test_steps_that_grow_slowly_longer_are_no_disturbance():
     assert modes.count(Mode(2, LONG_SPINS)) >= 3980
 
 
+def test_where_the_memory_alone_is_slow_other_ways_are_tried_ever_more_rarely():
+    pace, slow = Pace(4), {mode: 2 * seconds for mode, seconds in CALM.items()}
+    drive(pace, CALM, 20)
+    drive(pace, slow, 3 * PROBE_STEPS)  # the old times of the other ways look better for a while
+    modes = drive(pace, slow, 15 * PROBE_STEPS)
+    assert 1 <= len(modes) - modes.count(ALL) <= 6
+
+
+def test_a_neighbour_that_comes_while_the_memory_is_slow_is_met_at_once():
+    pace, slow = Pace(4), {mode: 2 * seconds for mode, seconds in CALM.items()}
+    drive(pace, CALM, 20)
+    drive(pace, slow, 120)
+    modes = drive(pace, {ALL: 300.0, POLITE: 150.0, ALONE: 18.0}, 2 * PROBE_STEPS + 2 * TRIAL_STEPS)
+    assert modes[-1] == ALONE
+
+
 def test_one_thread_has_no_choice():
     pace = Pace(1)
     for step in range(50):
