@@ -5,6 +5,7 @@ Rules (README clause 8)
   the products of an instruction set another, and so is what knows the KV cache's type, and SHA-256.
 * The folder has mode 0700. One that belongs to someone else, or that others may write to, is refused: its code runs.
 * A file appears under its final name only when it is whole; the first line is its own SHA-256.
+* Of several processes that miss the same files one compiles, and the others wait for it (turn.py).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..errors import KernelError
 from ..kv_type import KvType
 from .loader import Kernels, LoadedSha256
 from .objects import Flow
+from .turn import turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,31 +73,41 @@ def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[
     """
     folder, key = _private(cache_directory()), cache_key()
     paths = [folder / f"{key}-{name}.o" for name in ("flow", isa, f"kv-{kv_type}", "sha256")]
-    found = {path: part for path in paths if (part := _read(path)) is not None}
+    found = _read_all(paths)
     if len(found) < len(paths):
-        _tell(progress, f"compiling the {isa} kernels for this processor (once, 10 to 20 seconds)")
-        from . import compiler  # noqa: PLC0415 — numba takes half a second to import
-
-        makers: tuple[tuple[str, Callable[[], Flow]], ...] = (
-            ("the flow of a step", compiler.compile_flow),
-            (f"the products of {isa}", lambda: Flow("", (compiler.compile_products(isa),))),
-            (f"attention to {kv_type}", lambda: Flow("", (compiler.compile_attention(kv_type),))),
-            ("SHA-256", lambda: Flow("", (compiler.compile_hashing(),))),
-        )
-        for path, (name, make) in zip(paths, makers, strict=True):
-            if path not in found:
-                found[path] = make()
-                _write(path, found[path])
-                _tell(progress, f"compiled {name}")
-        _tell(progress, f"compiled the kernels into {folder}")
+        tell = progress or (lambda _: None)
+        with turn(folder / f"{key}.lock", tell):
+            found = _read_all(paths)  # anew: whoever had the turn before may have made them
+            if len(found) < len(paths):
+                _compile(paths, found, isa, kv_type, tell)
     *step, hashing = (found[path] for path in paths)
     sha256 = LoadedSha256(*hashing.objects)
     return Kernels(step[0].symbol, tuple(code for part in step for code in part.objects), isa, kv_type, sha256)
 
 
-def _tell(progress: Callable[[str], None] | None, text: str) -> None:
-    if progress is not None:
-        progress(text)
+def _read_all(paths: list[Path]) -> dict[Path, Flow]:
+    return {path: part for path in paths if (part := _read(path)) is not None}
+
+
+def _compile(
+    paths: list[Path], found: dict[Path, Flow], isa: Isa, kv_type: KvType, tell: Callable[[str], None]
+) -> None:
+    """Adds what is missing to `found` and to the cache."""
+    tell(f"compiling the {isa} kernels for this processor (once, 10 to 20 seconds)")
+    from . import compiler  # noqa: PLC0415 — numba takes half a second to import
+
+    makers: tuple[tuple[str, Callable[[], Flow]], ...] = (
+        ("the flow of a step", compiler.compile_flow),
+        (f"the products of {isa}", lambda: Flow("", (compiler.compile_products(isa),))),
+        (f"attention to {kv_type}", lambda: Flow("", (compiler.compile_attention(kv_type),))),
+        ("SHA-256", lambda: Flow("", (compiler.compile_hashing(),))),
+    )
+    for path, (name, make) in zip(paths, makers, strict=True):
+        if path not in found:
+            found[path] = make()
+            _write(path, found[path])
+            tell(f"compiled {name}")
+    tell(f"compiled the kernels into {paths[0].parent}")
 
 
 def _private(folder: Path) -> Path:

@@ -1,6 +1,8 @@
 """Compiled code on disk: private, whole, and keyed by what it depends on."""
 
+import errno
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -9,8 +11,10 @@ import pytest
 
 from sealhost.kernels.cpu import CpuBackend, Isa, cache, detect_isa, supported
 from sealhost.kernels.cpu import isa as choice
+from sealhost.kernels.cpu import turn as turns
 from sealhost.kernels.cpu.cache import cache_directory, cache_key, load_kernels
 from sealhost.kernels.cpu.objects import Flow
+from sealhost.kernels.cpu.turn import turn
 from sealhost.kernels.errors import KernelError
 from sealhost.kernels.kv_type import KvType
 
@@ -31,6 +35,12 @@ def counted(monkeypatch, cpu):
     monkeypatch.setattr(compiler, "compile_attention", lambda kv_type: calls.append(kv_type) or attention.objects[0])
     monkeypatch.setattr(compiler, "compile_hashing", lambda: calls.append("sha256") or hashing.objects[0])
     return calls
+
+
+@pytest.fixture
+def made(cpu):
+    """The files that the cache of this run has, by name."""
+    return {path.name: path.read_bytes() for path in cache_directory().glob(f"{cache_key()}-*.o")}
 
 
 def test_the_cache_follows_xdg_and_its_own_variable(monkeypatch, tmp_path):
@@ -68,6 +78,91 @@ def test_a_damaged_file_is_compiled_anew(monkeypatch, tmp_path, counted, cpu, da
     path.write_bytes(damage(path.read_bytes()))
     load_kernels(cpu.isa)
     assert counted.count("flow") == 2
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from sealhost.kernels.cpu.turn import turn
+with turn(Path(sys.argv[1]), print):
+    print("has it", flush=True)
+    {then}
+"""
+
+
+@pytest.fixture
+def holder(monkeypatch, tmp_path):
+    """A process that has its turn in a new cache until its input ends."""
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
+    (tmp_path / "c").mkdir(mode=0o700)
+    command = [sys.executable, "-c", HOLDER.format(then="sys.stdin.read()"), tmp_path / "c" / f"{cache_key()}.lock"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "has it\n"
+        yield process
+        process.kill()
+
+
+def test_a_process_waits_for_the_one_that_compiles_and_takes_what_it_made(tmp_path, counted, made, cpu, holder):
+    told = []
+
+    def tell(text):
+        told.append(text)
+        for name, content in made.items():
+            (tmp_path / "c" / name).write_bytes(content)
+        holder.stdin.close()
+
+    load_kernels(cpu.isa, progress=tell)
+    assert told == [f"waiting for process {holder.pid} that compiles these kernels"]
+    assert not counted
+
+
+def test_a_process_goes_on_by_itself_when_the_one_that_compiles_is_killed(counted, cpu, holder):
+    told = []
+    load_kernels(cpu.isa, progress=lambda text: told.append(text) or holder.kill())
+    assert told[0].startswith("waiting for process")
+    assert counted == ["flow", cpu.isa, "float16", "sha256"]
+
+
+def test_a_process_waits_no_longer_than_its_patience(monkeypatch, counted, cpu, holder):
+    told = []
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.0)
+    load_kernels(cpu.isa, progress=told.append)
+    assert holder.poll() is None
+    assert "did not come to an end" in told[1]
+    assert counted == ["flow", cpu.isa, "float16", "sha256"]
+
+
+def test_a_child_that_was_forked_meanwhile_does_not_keep_the_turn(tmp_path):
+    told = []
+    then = "import os; child = os.fork(); child or time.sleep(600)"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER.format(then=then) + "print(child, flush=True)", tmp_path / "lock"],
+        stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout.readline() == "has it\n"
+        child = int(process.stdout.readline())
+        process.wait(timeout=120)
+        try:
+            with turn(tmp_path / "lock", told.append):
+                assert not told
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("failing", ["open", "flock"])
+def test_where_no_lock_can_be_had_each_process_compiles_for_itself(monkeypatch, tmp_path, counted, cpu, failing):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, "none here")
+
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
+    if failing == "flock":
+        monkeypatch.setattr(turns.fcntl, "flock", fail)
+    else:
+        (tmp_path / "c").mkdir(mode=0o700)
+        (tmp_path / "c" / f"{cache_key()}.lock").symlink_to(tmp_path / "elsewhere")
+    load_kernels(cpu.isa)
+    assert counted == ["flow", cpu.isa, "float16", "sha256"]
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_folder_that_others_may_write_to_is_refused(monkeypatch, tmp_path, cpu):
