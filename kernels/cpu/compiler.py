@@ -20,13 +20,13 @@ from .native import Library
 from .objects import Flow
 from .products import product_library
 from .sha256 import add_pairs
-from .sha256_lanes import LANES, add_lanes
+from .sha256_lanes import add_eight, add_sixteen
 
 if TYPE_CHECKING:
     from ..kv_type import KvType
     from .isa import Isa
 
-_ADD_HASHING = {LANES: add_lanes, 2: add_pairs}
+_ADD_HASHING = {16: add_sixteen, 8: add_eight, 2: add_pairs}
 
 
 def compile_flow() -> Flow:

@@ -26,9 +26,8 @@ _INITIAL: Final = (
 """FIPS 180-4, 5.3.3: words A to H."""
 _IN_LINES: Final = (5, 4, 1, 0, 7, 6, 3, 2)
 """Which of A to H stands where in a message's state; see `sha256.py`."""
-_LANES: Final = 16
-_FEWEST_LANES: Final = 10
-"""Messages for which all lanes are worth their time; fewer are done sooner in pairs."""
+_FEWEST: Final = {8: 4, 16: 10}
+"""Messages for which so many lanes are worth their time; fewer are done sooner in pairs, or by hashlib."""
 
 
 class PairedSha256:
@@ -62,23 +61,22 @@ class PairedSha256:
 
 
 class LanedSha256:
-    """SHA-256 of each of several buffers; up to sixteen neighbours of the same length are hashed side by side.
+    """SHA-256 of each of several buffers; up to eight or sixteen neighbours of the same length go side by side.
 
     Args:
-        hash_sixteen: The kernel of `sha256_lanes.py`; it releases the GIL.
+        hash_lanes: A kernel of `sha256_lanes.py`; it releases the GIL.
+        width: Its lanes.
         others: Hashes the rest.
     """
 
-    width: Final = _LANES
-
-    def __init__(self, hash_sixteen: Callable[[int, int, int], None], others: Sha256) -> None:
-        self._hash_sixteen, self._others = hash_sixteen, others
+    def __init__(self, hash_lanes: Callable[[int, int, int], None], width: int, others: Sha256) -> None:
+        self._hash_lanes, self.width, self._others = hash_lanes, width, others
 
     def __call__(self, buffers: Sequence[memoryview]) -> list[bytes]:
         """See `Sha256`."""
         digests: list[bytes] = []
         for group in _alike(buffers, self.width):
-            digests += self._lanes(group) if _fit(group, _FEWEST_LANES) else self._others(group)
+            digests += self._lanes(group) if _fit(group, _FEWEST[self.width]) else self._others(group)
         return digests
 
     def _lanes(self, group: Sequence[memoryview]) -> list[bytes]:
@@ -87,7 +85,7 @@ class LanedSha256:
         for messages in (group, [_padding(group[0])]):
             starts = np.full(self.width, _address(messages[0]), np.int64)
             starts[: len(messages)] = [_address(message) for message in messages]
-            self._hash_sixteen(starts.ctypes.data, messages[0].nbytes // BLOCK_BYTES, states.ctypes.data)
+            self._hash_lanes(starts.ctypes.data, messages[0].nbytes // BLOCK_BYTES, states.ctypes.data)
         return _digests(states.T[: len(group)])
 
 

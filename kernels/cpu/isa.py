@@ -42,7 +42,7 @@ _NEEDS = {
 }
 
 
-_HASH_NEEDS = {16: ("avx512f", "avx512bw"), 2: ("sha", "ssse3", "sse4.1")}
+_HASH_NEEDS = {16: ("avx512f", "avx512bw"), 8: ("avx2",), 2: ("sha", "ssse3", "sse4.1")}
 
 
 def supported() -> tuple[Isa, ...]:
@@ -80,9 +80,13 @@ def detect_isa() -> Isa:
 
 
 def hash_widths() -> tuple[int, ...]:
-    """How many messages this machine can hash side by side: 16 (`sha256_lanes.py`), 2 (`sha256.py`), both, or none."""
+    """How many messages at once this machine should hash: 16, 8 (`sha256_lanes.py`), 2 (`sha256.py`), some, or none.
+
+    Eight with AVX2 are slower than two with the SHA extensions.
+    """
     features = llvm.get_host_cpu_features()
-    return tuple(width for width, needs in _HASH_NEEDS.items() if all(features.get(name, False) for name in needs))
+    able = [width for width, needs in _HASH_NEEDS.items() if all(features.get(name, False) for name in needs)]
+    return tuple(width for width in able if width != 8 or 2 not in able)
 
 
 def wide_registers() -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PACK_SYMBOL = "sealhost_pack"
 """Of `packing.py`."""
 _PACK_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)
-_HASH_SYMBOLS = {2: "sealhost_hash_two", 16: "sealhost_hash_sixteen"}
+_HASH_SYMBOLS = {2: "sealhost_hash_two", 8: "sealhost_hash_eight", 16: "sealhost_hash_sixteen"}
 """By how many messages they take; of `sha256.py` and `sha256_lanes.py`."""
 _PAIR_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
 _LANES_PROTOTYPE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)
@@ -72,10 +72,10 @@ class Kernels:
 
 
 class LoadedSha256:
-    """See `backend.Sha256`.
+    """See `kernels.sha256.Sha256`; tries the ways of `isa.hash_widths` in this order, then hashlib.
 
     Args:
-        code: What was compiled for `isa.hash_widths`, in this order of trying: sixteen, two, one.
+        code: What was compiled for them.
 
     Attributes:
         width: Of the widest way.
@@ -85,10 +85,12 @@ class LoadedSha256:
         widths = hash_widths()
         self._library = _linked((code,), tuple(_HASH_SYMBOLS[width] for width in widths), "sealhost-sha256")
         self._hash: Sha256 = EachSha256()
-        if 2 in widths:
-            self._hash = PairedSha256(_PAIR_PROTOTYPE(self._library[_HASH_SYMBOLS[2]]), self._hash)
-        if 16 in widths:
-            self._hash = LanedSha256(_LANES_PROTOTYPE(self._library[_HASH_SYMBOLS[16]]), self._hash)
+        for width in reversed(widths):
+            kernel = self._library[_HASH_SYMBOLS[width]]
+            if width == PairedSha256.width:
+                self._hash = PairedSha256(_PAIR_PROTOTYPE(kernel), self._hash)
+            else:
+                self._hash = LanedSha256(_LANES_PROTOTYPE(kernel), width, self._hash)
         self.width = self._hash.width
 
     def __call__(self, buffers: Sequence[memoryview]) -> list[bytes]:

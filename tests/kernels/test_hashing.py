@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from sealhost.kernels.cpu import cache, compiler, loader
+from sealhost.kernels.cpu import compiler, isa, loader
 from sealhost.kernels.cpu.isa import hash_widths
 from sealhost.kernels.cpu.loader import LoadedSha256
 from sealhost.kernels.cpu.sha256 import round_constants
@@ -20,12 +20,17 @@ def digests(buffers: list[bytes]) -> list[bytes]:
     return [hashlib.sha256(buffer).digest() for buffer in buffers]
 
 
-@pytest.fixture(params=["this machine's", *HASH_WIDTHS])
-def sha256(request, monkeypatch, cpu):
-    """The ways of this machine together, and each by itself with hashlib for the rest."""
-    if request.param != "this machine's":
-        monkeypatch.setattr(loader, "hash_widths", lambda: (request.param,))
-    return LoadedSha256(cache._read(cache.cache_directory() / f"{cache.cache_key()}-sha256.o").objects[0])
+@pytest.fixture(params=["this machine's", (16,), (8,), (2,), (16, 8)], ids=str)
+def sha256(request, monkeypatch, cpu, made_once):
+    """The ways of this machine together, and each with hashlib for the rest: any machine can run lanes."""
+    widths = request.param
+    if widths == "this machine's":
+        return cpu.sha256
+    if widths == (2,) and 2 not in HASH_WIDTHS:
+        pytest.skip("this processor has no instructions for SHA-256")
+    for module in (compiler, loader):
+        monkeypatch.setattr(module, "hash_widths", lambda: widths)
+    return LoadedSha256(made_once(f"sha256 {widths}", compiler.compile_hashing))
 
 
 @pytest.mark.parametrize(
@@ -66,9 +71,25 @@ def test_buffers_may_begin_anywhere_and_are_left_alone(sha256, count) -> None:
 
 
 def test_a_backend_offers_the_widest_way_of_its_machine(cpu) -> None:
-    assert cpu.sha256.width == max(HASH_WIDTHS, default=1)
+    assert cpu.sha256.width == next(iter(HASH_WIDTHS), 1)
     buffers = [NUMBERS.randbytes(128) for _ in range(21)]
     assert cpu.sha256([memoryview(buffer) for buffer in buffers]) == digests(buffers)
+
+
+@pytest.mark.parametrize(
+    ("features", "widths"),
+    [
+        ("avx512f avx512bw avx2 sha ssse3 sse4.1", (16, 2)),  # Zen 4, Ice Lake
+        ("avx512f avx512bw avx2 ssse3 sse4.1", (16, 8)),  # Skylake's servers
+        ("avx2 sha ssse3 sse4.1", (2,)),  # Zen to Zen 3, Alder Lake
+        ("avx2 ssse3 sse4.1", (8,)),  # Haswell to Comet Lake
+        ("ssse3 sse4.1", ()),
+        ("neon sha2", ()),
+    ],
+)
+def test_a_processor_gets_the_ways_that_are_faster_there(monkeypatch, features, widths) -> None:
+    monkeypatch.setattr(isa.llvm, "get_host_cpu_features", lambda: dict.fromkeys(features.split(), True))
+    assert hash_widths() == widths
 
 
 def test_a_machine_without_instructions_for_it_has_hashlib(monkeypatch) -> None:
@@ -104,8 +125,8 @@ def test_pairs_of_whole_blocks_go_through_the_kernel_and_the_rest_does_not(monke
 @pytest.mark.parametrize(("count", "calls"), [(9, 0), (10, 1), (16, 1), (25, 1), (26, 2), (32, 2)])
 def test_enough_messages_of_whole_blocks_go_through_the_lanes(monkeypatch, cpu, count, calls) -> None:
     lanes = cpu.sha256._hash
-    counted = Counted(lanes._hash_sixteen)
-    monkeypatch.setattr(lanes, "_hash_sixteen", counted)
+    counted = Counted(lanes._hash_lanes)
+    monkeypatch.setattr(lanes, "_hash_lanes", counted)
     buffers = [NUMBERS.randbytes(640) for _ in range(count)] + [NUMBERS.randbytes(641) for _ in range(16)]
     assert lanes([memoryview(buffer) for buffer in buffers]) == digests(buffers)
     assert counted.blocks == [10, 1] * calls
