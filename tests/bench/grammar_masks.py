@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sealhost.host.weights.gguf import GgufFile
 from sealhost.host.weights.vocabulary import vocabulary as read_vocabulary
 from sealhost.plugins import reference_plugin
-from sealhost.sandbox.binding import bind
+from sealhost.sandbox.binding import Deadline, bind
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "plugins"))
 
@@ -114,6 +114,20 @@ GRAMMARS = {
 }
 
 
+class NoTicker:
+    """Of an engine whose epochs stand still."""
+
+    next_at = 1.0
+
+    def clock(self) -> float:
+        """Before the next tick, for ever."""
+        return 0.0
+
+    def due(self, ticks: int) -> int:
+        """None is owed."""
+        return ticks
+
+
 class TimedGuest(GrammarGuest):
     """One whose steps are timed, called as a host calls them: `spent` is nanoseconds."""
 
@@ -128,7 +142,7 @@ class TimedGuest(GrammarGuest):
         if name != "step":
             return super().call(name, *arguments)
         if not hasattr(self, "_step"):
-            self._step = bind(self.store, self.exports["step"], lambda: FAR)
+            self._step = bind(self.store, self.exports["step"], Deadline(NoTicker(), FAR), []).call
         began = time.perf_counter_ns()
         status = self._step(*arguments)
         self.spent = time.perf_counter_ns() - began

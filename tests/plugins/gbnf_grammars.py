@@ -142,7 +142,56 @@ piece  ::= [NBRQK] [a-h]? [1-8]? "x"? square
 square ::= [a-h] [1-8]
 """
 
+C = r"""
+root      ::= function (gap function)*
+function  ::= type " " name "(" (type " " name (", " type " " name)*)? ")" gap block
+type      ::= "int" | "float" | "char"
+block     ::= "{" gap (statement gap)* "}"
+statement ::= type " " name " = " sum ";" | name " = " sum ";" | call ";" | "return " sum ";" |
+              "while (" test ")" gap block | "if (" test ")" gap block (gap "else" gap block)? |
+              "//" [^\n]* "\n" | "/*" ([^*] | "*" [^/])* "*/"
+test      ::= sum " " ("<" | "<=" | "==" | "!=" | ">=" | ">") " " sum
+sum       ::= product (" " [+-] " " product)*
+product   ::= factor (" " [*/] " " factor)*
+factor    ::= name | [0-9]+ | "-" factor | call | "(" sum ")"
+call      ::= name "(" (sum (", " sum)*)? ")"
+name      ::= [a-zA-Z_] [a-zA-Z_0-9]*
+gap       ::= [ \t\n]*
+"""
+
+JAPANESE = r"""
+root  ::= kana+ ([ \t\n] kana+)*
+kana  ::= [ぁ-ゟ] | [ァ-ヿ] | [、-〾] | [一-鿿]
+"""
+
+CALL = r"""
+root   ::= "<call>\n{\"name\": \"" name "\", \"arguments\": " object "}\n</call>"
+name   ::= "weather" | "search" | "search_web"
+object ::= "{" (pair (", " pair)*)? "}"
+pair   ::= string ": " (string | number | object | "[" (string (", " string)*)? "]")
+string ::= "\"" ([^"\\\x00-\x1f] | "\\" ["\\/bfnrt])* "\""
+number ::= "-"? [0-9]+ ("." [0-9]+)?
+"""
+
+TABLE = r"""
+root ::= row+
+row  ::= cell ("," cell)* "\n"
+cell ::= [^",\n]* | "\"" ([^"] | "\"\"")* "\""
+"""
+
 EXAMPLES = {
+    "C": (
+        C,
+        ["int main() {}", "char f(int a, float b) {\n\tint x = -a * (b + 2);\n\twhile (x <= f(x, 1)) { x = 3; }\n\treturn x;\n}\n".rstrip(), "int f(){// no\n/* a * b */if (1 < 2){}else{g();}}"],
+        ["", "int main()", "int main() {", "int f() {x = ;}", "int f() {return 1}", "void f() {}", "int f(){/* a */ */}"],
+    ),
+    "Japanese": (JAPANESE, ["日本語、カタカナ ひらがな", "ー"], ["", "a", "日本 ", " 日", "日\n\n本"]),
+    "a call of a tool": (
+        CALL,
+        ['<call>\n{"name": "search_web", "arguments": {"q": "a \\"b\\"", "n": -3.5, "t": ["x", "é"], "o": {}}}\n</call>'],
+        ["", '<call>\n{"name": "find", "arguments": {}}\n</call>', '<call>\n{"name": "search", "arguments": {"a": }}\n</call>'],
+    ),
+    "a table": (TABLE, ["a,b\n", ",\n", 'x,"a ""b"", c\n"\n1,,3\n'], ["", "a", 'a"b\n', '"a"b\n', '"a\n']),
     "json": (
         JSON,
         ["{}", "[1, -2.5e+3, null, true]", ' {"a":\t{"b": ["x\\n\\u00e9", "日本"]}}\n', '"\\ud83d"', "0"],
