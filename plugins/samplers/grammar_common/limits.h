@@ -21,7 +21,7 @@
 #define MAX_STEP_WORK 300000u   /* paths looked at in one step: about 15 ms, against a deadline of 100 */
 #define MAX_NODES 1500000u      /* of the trie of tokens: 4.2 for each of 263,168 ids, and room */
 #define MAX_TOKEN_BYTES 255u    /* longer tokens are never allowed */
-#define MAX_REPEAT 1000u        /* in {m,n} */
+#define MAX_REPEAT 65534u       /* in {m,n}: a class is counted, what is not ends at the bounds of states and of work */
 #define MAX_GROUPS 24u          /* groups in groups in a pattern: the parser calls itself so deep */
 #define MAX_FORCED 64u          /* ids of one FAST_FORWARD */
 #define PLAIN_LETTERS 32u       /* of a token that counts as plain (trie.h) */

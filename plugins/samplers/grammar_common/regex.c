@@ -189,7 +189,7 @@ static uint32_t number(void) {
     while (at < pattern_length && pattern[at] >= '0' && pattern[at] <= '9') {
         found = found * 10 + pattern[at++] - '0';
         if (found > MAX_REPEAT)
-            return wrong("at most 1000 repetitions");
+            return wrong("at most 65534 repetitions");
     }
     return at > from ? found : wrong("a number of repetitions");
 }
