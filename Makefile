@@ -11,8 +11,9 @@ PROCESSES ?= 2
 demo: $(VENV)/.installed
 	$(BIN)/sealhost demo
 
+# ends with the ten longest tests: who adds a long one sees it there
 test: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --durations 10
 
 # formatting, lint, types and layers: seconds, no model needed
 check: $(VENV)/.installed-dev links

@@ -16,14 +16,14 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ...signing.errors import SealhostError
 from .ask import AnswerOptions, Asking
 from .demo_model import demo_model_path, fetch_demo_model
-from .facts import limits_in_words, say
+from .facts import print_facts, say
 from .opening import opened_bundle
 from .options import DEFAULTS, EngineOptions, state_in
 from .places import data_folder, trust_store
@@ -39,9 +39,6 @@ INSTRUCTION = "Answer in one sentence."
 
 QUESTION = "What is the capital of France?"
 KEY = "demo"
-WIDE = 120
-"""Columns of the table where there is no terminal."""
-
 MAX_ANSWER_TOKENS = 128
 """Tokens of the answer; the model needs about ten."""
 
@@ -162,24 +159,20 @@ def _looks_current(bundle: Path) -> bool:
 
 
 def _print_trust(host: Host, opened: Opened) -> None:
-    from rich.console import Console  # noqa: PLC0415 — only for people
-    from rich.table import Table  # noqa: PLC0415
-
+    bundle = opened.bundle
     say("\nwhat was trusted, and with what:")
-    table = Table(show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("bundle", f"{opened.bundle.manifest.name} version {opened.bundle.manifest.version}")
-    table.add_row("its sha256", opened.bundle.digest)
-    for signer in opened.bundle.signers:
-        table.add_row("signed by key", signer)
-    for plugin in opened.bundle.plugins:
-        asked = limits_in_words({"role": plugin.role, "limits": msgspec.to_builtins(plugin.limits)})
-        table.add_row(f"{plugin.role} {plugin.name}", f"sha256 {plugin.sha256}\nin a sandbox: {asked}")
-    table.add_row("kernels", f"the host's own, {host.backend.name}, {host.config.backend_threads} threads")
-    # a file or a pipe has no width of its own, and digests must not be broken there
-    width = None if sys.stdout.isatty() else WIDE
-    Console(highlight=False, markup=False, width=width).print(table)
+    facts: dict[str, Any] = {
+        "bundle": f"{bundle.manifest.name} version {bundle.manifest.version}",
+        "  its sha256": bundle.digest,
+        "signed by key": list(bundle.signers),
+        "plugins": [
+            {"role": one.role, "name": one.name, "sha256": one.sha256, "limits": msgspec.to_builtins(one.limits)}
+            for one in bundle.plugins
+        ],
+        "sandbox": "of each plugin, within these limits; it imports nothing",
+        "kernels": f"the host's own, {host.backend.name}, {host.config.backend_threads} threads",
+    }
+    print_facts(facts, as_json=False)
 
 
 def _print_times(opened: Opened, asking: Asking, total_s: float) -> None:

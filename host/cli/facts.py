@@ -58,14 +58,14 @@ def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
     for label, value in facts.items():
         if label == "plugins":
             for plugin in value:
-                print_fact("plugin", f"{plugin['role']} {plugin['name']}: {limits_in_words(plugin)}")
+                print_fact("plugin", f"{plugin['role']} {plugin['name']}: {_limits_in_words(plugin)}")
                 if "sha256" in plugin:
                     print_fact("  its sha256", plugin["sha256"])
         else:
             print_fact(label.replace("_", " "), f"{value:,}" if label == "bytes" else _describe(value))
 
 
-def limits_in_words(plugin: dict[str, Any]) -> str:
+def _limits_in_words(plugin: dict[str, Any]) -> str:
     """The limits that matter to a plugin's role, of its entry in a manifest: "memory 96 MiB, init 1 s, …"."""
     calls = ("init", "load", "encode") if plugin["role"] == "tokenizer" else ("init", "step")
     limits = plugin["limits"]

@@ -87,13 +87,13 @@ def command_line() -> cyclopts.App:
         suppress_keyboard_interrupt=False,
         default_parameter=cyclopts.Parameter(show_env_var=False, show_default=_shown_default),
         group_parameters=cyclopts.Group("Options", sort_key=0),
-        group_commands=cyclopts.Group("And", sort_key=len(_VERBS)),
         help_epilogue=TWINS,
     )
     for rank, (title, verbs) in enumerate(_VERBS.items()):
         group = cyclopts.Group(title, sort_key=rank)
         for order, (name, (place, summary)) in enumerate(verbs.items()):
             app.command(f"{__package__}.{place}", name=name, help=summary, group=group, sort_key=order)
+    app["--help"].group = app["--version"].group = cyclopts.Group("And", sort_key=len(_VERBS))
     return app
 
 

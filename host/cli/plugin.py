@@ -259,6 +259,10 @@ def pack(
             say(f"next: sealhost sign {out} --key YOUR.key")
 
 
+for _order, _verb in enumerate(("new", "build", "check", "test", "replay", "bench", "pack", "detect")):
+    app[_verb].sort_key = _order  # help lists them as an author meets them
+
+
 def _vocabulary(model: Path | None) -> Vocabulary:
     from .plugin_vocabulary import model_vocabulary, trial_vocabulary  # noqa: PLC0415 — see above
 

@@ -262,6 +262,10 @@ def accept_clock(*, state: StateFolder = None, json: Json = False) -> None:
         print_facts({"latest": folder.marks().latest, "state_folder": str(folder.folder)}, as_json=json)
 
 
+for _order, _verb in enumerate(("list", "add", "revoke", "sign", "rotate", "accept-older", "accept-clock")):
+    app[_verb].sort_key = _order  # help lists them as an operator meets them
+
+
 def _private_key(path: Path, descriptor: int | None) -> Ed25519PrivateKey:
     data = read_private_key_file(path)
     passphrase = read_passphrase(path.name, descriptor=descriptor, confirm=False) if is_encrypted(data) else None

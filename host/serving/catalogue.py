@@ -110,5 +110,11 @@ class Ready:
 
 def _described(model: ServedModel) -> dict[str, Any]:
     samplers = list(model.samplers) if model.fixed_sampler is None else [model.fixed_sampler.name]
-    bundle = {"digest": model.digest, "context": model.context, "samplers": samplers}
-    return {"id": model.name, "object": "model", "created": model.created, "owned_by": "sealhost", "sealhost": bundle}
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": model.created,
+        "owned_by": "sealhost",
+        "max_model_len": model.context,  # vLLM's word, by which front ends find out how much fits
+        "sealhost": {"digest": model.digest, "context": model.context, "samplers": samplers},
+    }

@@ -232,6 +232,14 @@ def test_every_verb_of_the_design_has_help(capsys: pytest.CaptureFixture[str]) -
         assert f"sealhost {verb}" in capsys.readouterr().out
 
 
+def test_help_lists_verbs_in_the_order_of_their_use(capsys: pytest.CaptureFixture[str]) -> None:
+    verbs = ("demo", "run", "keygen", "pack", "sign", "trust", "verify", "serve", "swap")
+    for words, order in ([], verbs), (["plugin"], ("new", "build", "check", "test", "pack")):
+        assert run([*words, "--help"]) == 0
+        told = capsys.readouterr().out
+        assert sorted(order, key=lambda verb: told.index(f"│ {verb} ")) == list(order)
+
+
 def test_help_groups_its_options_and_names_their_twins_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--help"]) == 0
     told = capsys.readouterr().out

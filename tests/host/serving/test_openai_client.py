@@ -82,7 +82,9 @@ def test_completion_logprobs_come_in_columns(client: openai.OpenAI) -> None:
 
 def test_the_models_are_listed_and_described(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["tiny"]
-    assert client.models.retrieve("tiny").owned_by == "sealhost"
+    told = client.models.retrieve("tiny").model_dump()
+    assert told["owned_by"] == "sealhost"
+    assert told["max_model_len"] == told["sealhost"]["context"]
 
 
 @pytest.mark.parametrize(
