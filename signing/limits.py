@@ -53,9 +53,6 @@ MAX_COMPONENT_BYTES: Final = 255
 MAX_PATH_DEPTH: Final = 16
 """Components of one path."""
 
-MAX_NAME_CHARACTERS: Final = 64
-"""Characters of a bundle's or plugin's name (ASCII)."""
-
 MAX_ENTRIES: Final = 4096
 """Directory entries that the walk looks at before it gives up on a bundle."""
 

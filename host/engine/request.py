@@ -11,7 +11,6 @@ Example:
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -19,16 +18,8 @@ if TYPE_CHECKING:
     from ...sandbox import SamplingParams
     from ...signing.errors import SealhostError
 
-SEED_BITS = 64
-"""Width of a seed, as the sandbox's counter-based randomness takes it."""
-
 MAX_LOGPROBS = 20
 """Most alternatives for each token, as in OpenAI's API."""
-
-
-def random_seed() -> int:
-    """A seed for a request that names none; it belongs into the answer, so that the answer can be repeated."""
-    return secrets.randbits(SEED_BITS)
 
 
 class ChoiceGroup(NamedTuple):
