@@ -142,6 +142,19 @@ def test_each_stage_alone_gives_the_references_distribution_in_a_large_vocabular
         assert sampler.draw(logits, asked) in drawn(who, u)
 
 
+@pytest.mark.parametrize("config", [{"typical_p": 0.9}, {"typical_p": 0.2}, {"samplers": ["top_p", "temperature"]}])
+@pytest.mark.parametrize("temperature", [1e-4, 1e-3, 5e-3, 0.02, 0.1])
+def test_any_low_temperature_draws_from_what_was_kept_at_1(sampler, config, temperature):
+    chance = np.random.default_rng(45)
+    for size in [100, 321] * 8 + [5_000]:
+        logits = chance.normal(0, chance.choice([0.3, 1, 3]), size).astype(np.float32)
+        asked = Parameters(temperature=temperature, top_p=0.7 if "samplers" in config else 1, config=written(config))
+        who = configured(logits, asked, config)
+        for u in (0, 0.3, 0.9):
+            at = replace(asked, random=u64(u))
+            assert who.on_boundary or sampler.draw(logits, at) in drawn(who, at.u), (size, u)
+
+
 def test_which_ids_each_penalty_sees_in_a_configured_chain(sampler):
     # logits 4.0 and -4.0, both in the prompt, none generated: presence and frequency leave them, repetition does not
     logits = np.full(67, -100, np.float32)

@@ -9,6 +9,8 @@
 #define SAMPLE 256u
 #define MARGIN 1.5 /* of a sample's mass */
 #define DEEP 1024u /* a top-k above this begins with the whole row */
+#define LEAST_MASS 1e-250 /* of a window that lies below the maximum; of less, exponentials are rounded to 0 */
+#define USABLE 0.05 /* error of a spectrum's masses up to which they are bounds: bins too wide for a temperature have others */
 
 /* The token, given that `end` is the last candidate of the prefix that top-k keeps. If the row is `open`, top-k keeps
  * more behind it; `mass` is that of all. NO_TOKEN: the prefix does not decide. `factor`: of the masses to be reached. */
@@ -81,9 +83,11 @@ static uint32_t draw_from_prefix(const struct row *row, const struct chain *chai
 /* Of masses that are wrong by a factor of 1 + error at most, what comes first where the target is `side` (-1, 1) as much
  * lower or higher. */
 static uint32_t decide_nearly(struct prefix *prefix, const struct chain *chain, double error, int side) {
-    if (chain->top_k != UINT32_MAX && chain->top_k > prefix->count && !prefix->complete)
+    if (error > USABLE || (chain->top_k != UINT32_MAX && chain->top_k > prefix->count && !prefix->complete))
         return NO_TOKEN;
     struct place end = prefix_by_count(prefix, chain->top_k);
+    if (end.mass < LEAST_MASS)
+        return NO_TOKEN;
     int open = !prefix->complete && chain->top_k == UINT32_MAX;
     return decide(prefix, chain, end, end.mass, open, 1 + side * 2.1 * error);
 }
