@@ -119,7 +119,20 @@ def _some(rng: random.Random, words: dict[str, Any], least: int = 1) -> dict[str
 
 
 def _texts(rng: random.Random) -> dict[str, Any]:
-    patterns = ["^a", "b$", "^[a-c]*$", "a|é", "^(ab|12)+$", "^.{2}$", "[0-9]", "^1|a$", "\\\\", "^[^\\s]*$"]
+    patterns = [
+        "^a",
+        "b$",
+        "^[a-c]*$",
+        "a|é",
+        "^(ab|12)+$",
+        "^.{2}$",
+        "[0-9]",
+        "^1|a$",
+        "\\\\",
+        "^[^\\s]*$",
+        "^(?!a|é)",
+        "^(?=.*b)(?!ab)[a-c]*$",
+    ]
     return _some(
         rng,
         {
@@ -160,6 +173,7 @@ def _objects(rng: random.Random) -> dict[str, Any]:
             "properties": {name: value() for name in rng.sample(names, rng.randint(0, 3))},
             "patternProperties": {one: value() for one in rng.sample(["^a", "b$", "é", "^.$"], rng.randint(1, 2))},
             "additionalProperties": value(),
+            "propertyNames": rng.choice([_texts, _values])(rng),
             "required": rng.sample(names, rng.randint(0, 2)),
             "minProperties": rng.randint(0, 3),
             "maxProperties": rng.randint(0, 3),

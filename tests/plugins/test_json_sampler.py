@@ -47,6 +47,8 @@ def compare(guest: GrammarGuest, schema: object, seed: object, steps: int) -> No
     refusal = guest.refusal(config) or ""
     if "at most one more than there are names" in refusal or (not read.lives and "some text fits" in refusal):
         return
+    if "make it simpler" in refusal and "propertyNames" in config["schema"]:  # many patterns of names at once
+        return
     assert read.lives, schema
     for _step in range(steps):
         allowed = guest.allowed(config, generated, new=not generated)
