@@ -150,11 +150,11 @@ class Texts:
         longest = max([0, *(len(one.get("prefixItems", [])) for one in limits)])
 
         def item(at: int) -> Language:
-            listed = [one.get("prefixItems", []) for one in limits]
-            rest = [
-                one["items"] for one, first in zip(limits, listed, strict=True) if "items" in one and at >= len(first)
-            ]
-            return self.later(*(first[at] for first in listed if at < len(first)), *rest)
+            found = []
+            for one in limits:
+                first = one.get("prefixItems", [])
+                found += [first[at]] if at < len(first) else [one["items"]] if "items" in one else []
+            return self.later(*found)
 
         if any(one.get("uniqueItems") for one in limits) and (most is None or most > 1):
             return self._different([one["items"] for one in limits if "items" in one], least, most)
