@@ -48,11 +48,12 @@ class CodeCache:
         self._key = None if directory is None else _open_key(directory)
 
     @staticmethod
-    def default_directory() -> Path:
-        """`$XDG_CACHE_HOME/sealhost/wasm`, by default under ~/.cache."""
-        named = os.environ.get("XDG_CACHE_HOME", "")
-        base = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-        return base / "sealhost" / "wasm"
+    def default_directory() -> Path | None:
+        """`$XDG_CACHE_HOME/sealhost/wasm`, by default under ~/.cache; None where there is neither, as absolute path."""
+        for variable, below in (("XDG_CACHE_HOME", ""), ("HOME", ".cache")):
+            if (named := Path(os.environ.get(variable, ""))).is_absolute():
+                return named / below / "sealhost" / "wasm"
+        return None
 
     @property
     def usable(self) -> bool:

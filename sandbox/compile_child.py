@@ -23,9 +23,16 @@ def _limit(limits: dict[str, int]) -> None:
         ("memory_bytes", resource.RLIMIT_AS),
         ("output_bytes", resource.RLIMIT_FSIZE),
     ):
-        resource.setrlimit(number, (limits[name], limits[name]))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+        _lower(number, limits[name])
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_NOFILE, 16)
+
+
+def _lower(number: int, limit: int) -> None:
+    """Sets a limit where the operator's own is not lower: nobody may raise that."""
+    hard = resource.getrlimit(number)[1]
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(number, (limit, limit))
 
 
 def main() -> int:

@@ -99,10 +99,12 @@ class ChunkHashing:
         self._meter: Meter | None = None
         self._unreported = 0
         # plain threads, the caller's among them: a pool would bring `logging` along, which light verbs do without
-        helpers = range(worker_count(self._count) - 1)
-        self._helpers = [threading.Thread(target=self._work, name="sealhost-verify") for _ in helpers]
-        for helper in self._helpers:
-            helper.start()
+        self._helpers: list[threading.Thread] = []
+        with contextlib.suppress(RuntimeError):  # no more threads than the system gives: `table` needs none
+            for _ in range(worker_count(self._count) - 1):
+                helper = threading.Thread(target=self._work, name="sealhost-verify")
+                helper.start()
+                self._helpers.append(helper)
 
     def table(self, meter: Meter) -> bytes:
         """Hashes what is left, together with the helpers; called once.

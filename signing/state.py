@@ -220,7 +220,7 @@ class State:
         Raises:
             SealError: E_STATE, E_IO.
         """
-        if not os.path.lexists(self.folder):
+        if not self._is_there():
             return Marks()
         seen = None
         for _ in range(_REREADS):
@@ -232,6 +232,21 @@ class State:
                     raise
                 seen = now
         return self._parse(self._stored())
+
+    def _is_there(self) -> bool:
+        """Whether anything stands at the folder's place; what cannot be looked at is no fresh start (clause 11.3).
+
+        Raises:
+            SealError: E_IO.
+        """
+        try:
+            self.folder.lstat()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            problem = f"cannot look for the state folder: {error.strerror}"
+            raise SealError(Code.IO, str(self.folder), problem, "mend its path and rights, or name another") from error
+        return True
 
     def _stored(self) -> bytes:
         try:
@@ -296,7 +311,7 @@ class State:
             SealError: E_STATE, E_IO.
         """
         with self._locked():
-            marks, now = self.marks(), int(self._clock())
+            marks, now = self.marks(), max(0, int(self._clock()))  # a clock before 1970 is wrong, and no mark
             self._log("accept clock", latest=marks.latest, now=now)
             self._write(msgspec.structs.replace(marks, latest=now))
 
@@ -343,7 +358,7 @@ class State:
     def _locked(self) -> Iterator[None]:
         """Holds the folder's lock; makes the folder first if there is none."""
         try:
-            if not os.path.lexists(self.folder):
+            if not self._is_there():
                 _make(self.folder)
         except OSError as error:
             problem = f"cannot make the state folder: {error.strerror}"

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _SWITCH_S = 0.0001
 """How long imports may keep a thread that hashes from its next chunk; Python's own 5 ms are two chunks."""
 
+_NO_THREAD = "can't start new thread"
+"""What Python says when the system gives no more: a RuntimeError like any other."""
+
 PREFIX = "SEALHOST_"
 """Begins every flag's environment twin."""
 
@@ -142,9 +145,9 @@ def _ended(arguments: Sequence[str]) -> int:
 
 def _fault(error: Exception) -> int:
     """Says what nobody foresaw."""
-    if isinstance(error, OSError):  # not ours: a disk that is full, a limit that is reached, rights that are missing
-        where = escape_for_terminal(str(error.filename or "sealhost"))
-        problem = escape_for_terminal(error.strerror or str(error))
+    if isinstance(error, OSError) or str(error) == _NO_THREAD:  # a disk that is full, a limit, rights that are missing
+        where = escape_for_terminal(str(getattr(error, "filename", None) or "sealhost"))
+        problem = escape_for_terminal(getattr(error, "strerror", None) or str(error))
         remedy = "check the disk, the rights and the limits (ulimit -a); SEALHOST_DEBUG=1 shows where"
         return _refuse(f"{Code.IO} {where}: cannot go on: {problem}; {remedy}", ExitCode.IO)
     text = escape_for_terminal(f"{type(error).__name__}: {error}".replace("\n", " "))

@@ -1,17 +1,20 @@
 """Where sealhost keeps things of one user: the XDG base directories, with their documented defaults.
 
 Rules
-* An empty or relative XDG variable is ignored, as the XDG base directory specification says.
+* An empty or relative XDG variable is ignored, as the XDG base directory specification says, and so is such a HOME: who
+  is trusted must not depend on the folder that a verb is called in.
 * Nothing here creates a folder; whoever writes does.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 from ...signing import DirectoryTrust
 from ...signing.state import State
+from ..errors import UsageError
 
 APPLICATION = "sealhost"
 """Name of our folder inside each base directory."""
@@ -19,7 +22,26 @@ APPLICATION = "sealhost"
 
 def _base(variable: str, default: str) -> Path:
     named = Path(os.environ.get(variable, ""))
-    return (named if named.is_absolute() else Path.home() / default) / APPLICATION
+    return (named if named.is_absolute() else _home() / default) / APPLICATION
+
+
+def _home() -> Path:
+    """The user's home folder: HOME, else what the system's user database says.
+
+    Raises:
+        UsageError: neither is an absolute path.
+    """
+    named = Path(os.environ.get("HOME", ""))
+    if named.is_absolute():
+        return named
+    try:
+        known = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:  # a container's user that nobody entered
+        known = Path()
+    if not known.is_absolute():
+        problem = f"expected the absolute path of a home folder, got {str(named)!r}"
+        raise UsageError("HOME", problem, "set it, or name folders with --keys and --state")
+    return known
 
 
 def data_folder() -> Path:

@@ -9,6 +9,7 @@ Example:
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import unicodedata
 
@@ -33,8 +34,9 @@ def show(text: str, *, end: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Prints a line to standard error."""
-    print(harmless(text), file=sys.stderr, flush=True)
+    """Prints a line to standard error, if anybody can hear it: a full log or a reader who left ends no work."""
+    with contextlib.suppress(OSError):
+        print(harmless(text), file=sys.stderr, flush=True)
 
 
 def watched() -> bool:

@@ -50,6 +50,7 @@ class Engine:
         self._vocab = loaded.spec.vocab
         self._samplers = loaded.samplers
         self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
 
     @property
     def context(self) -> int:
@@ -68,9 +69,18 @@ class Engine:
 
     def close(self) -> None:
         """Ends all requests with an error and the thread with them; idempotent, returns when all is done."""
-        self._inbox.close()
-        if self._thread is not None:
-            self._thread.join()
+        interruption = None
+        while True:  # whoever closes an engine frees its model's memory next, also after a Ctrl-C
+            try:
+                self._inbox.close()
+                if self._thread is not None:
+                    self._ended.wait()  # a join that is interrupted would say that the thread has ended
+                    self._thread.join()
+                break
+            except BaseException as error:  # noqa: BLE001 — a signal's, raised below
+                interruption = error
+        if interruption is not None:
+            raise interruption
 
     def submit(self, request: GenerationRequest, sink: Callable[[Event], None]) -> None:
         """Takes a request; its events go to `sink` on the engine's thread, which must not be held up.
@@ -108,6 +118,8 @@ class Engine:
             )
         except Exception:
             log.exception("the engine met a fault while it closed")
+        finally:
+            self._ended.set()
 
     def _turn_until_closed(self) -> None:
         worked = False

@@ -76,10 +76,11 @@ def _environment(source: str, fuel: int) -> minijinja.Environment:
 
 
 def _limit(limits: dict[str, int]) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (limits["memory_bytes"], limits["memory_bytes"]))
-    for number in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
-        resource.setrlimit(number, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+    asked = ((resource.RLIMIT_AS, limits["memory_bytes"]), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0))
+    for number, limit in (*asked, (resource.RLIMIT_NOFILE, 16)):
+        hard = resource.getrlimit(number)[1]  # the operator's own, which nobody may raise
+        most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(number, (most, most))
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a group's: the host ends in its own order, and us
         signal.signal(one, signal.SIG_IGN)
 

@@ -4,12 +4,14 @@ Rules (README clause 8)
 * The key covers these sources, the compiler's versions and the processor's features. The flow of a step is one file,
   the products of an instruction set another, and so is what knows the KV cache's type, and SHA-256.
 * The folder has mode 0700. One that belongs to someone else, or that others may write to, is refused: its code runs.
+  So is a file in it, which is compiled anew. A folder that cannot be made costs each start a compilation.
 * A file appears under its final name only when it is whole; the first line is its own SHA-256.
 * Of several processes that miss the same files one compiles, and the others wait for it (turn.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -34,13 +36,18 @@ CACHE_VARIABLE = "SEALHOST_KERNEL_CACHE"
 _OTHERS_MAY_WRITE = 0o022
 
 
-def cache_directory() -> Path:
-    """Where compiled code is kept."""
+def cache_directory() -> Path | None:
+    """Where compiled code is kept; None: no absolute path says where.
+
+    A relative one would have code run that lies in whatever folder a verb is called in.
+    """
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen)
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "sealhost" / "kernels"
+    for variable, below in (("XDG_CACHE_HOME", ""), ("HOME", ".cache")):
+        if (named := Path(os.environ.get(variable, ""))).is_absolute():
+            return named / below / "sealhost" / "kernels"
+    return None
 
 
 def cache_key() -> str:
@@ -71,12 +78,13 @@ def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[
     Raises:
         KernelError: the cache folder is not safe to use.
     """
-    folder, key = _private(cache_directory()), cache_key()
-    paths = [folder / f"{key}-{name}.o" for name in ("flow", isa, f"kv-{kv_type}", "sha256")]
+    tell = progress or (lambda _: None)
+    folder, key = _private(cache_directory(), tell), cache_key()
+    # in a file's place for a folder nothing is found, and nothing kept
+    paths = [(folder or Path(os.devnull)) / f"{key}-{name}.o" for name in ("flow", isa, f"kv-{kv_type}", "sha256")]
     found = _read_all(paths)
     if len(found) < len(paths):
-        tell = progress or (lambda _: None)
-        with turn(folder / f"{key}.lock", tell):
+        with turn(folder / f"{key}.lock", tell) if folder is not None else contextlib.nullcontext():
             found = _read_all(paths)  # anew: whoever had the turn before may have made them
             if len(found) < len(paths):
                 _compile(paths, found, isa, kv_type, tell)
@@ -110,10 +118,17 @@ def _compile(
     tell(f"compiled the kernels into {paths[0].parent}")
 
 
-def _private(folder: Path) -> Path:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    facts = folder.lstat()
+def _private(folder: Path | None, tell: Callable[[str], None]) -> Path | None:
+    """The folder if it is there, or could be made, and nobody else may write to it; None: it cannot be there."""
+    if folder is None:
+        return None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        facts = folder.lstat()
+    except OSError as error:
+        tell(f"compiled kernels cannot be kept in {folder}: {error.strerror}")
+        return None
     if not folder.is_dir() or folder.is_symlink() or facts.st_uid != os.getuid() or facts.st_mode & _OTHERS_MAY_WRITE:
         raise KernelError(
             f"expected {folder} to be a folder that only you can write to, got owner {facts.st_uid} and mode "
@@ -124,7 +139,11 @@ def _private(folder: Path) -> Path:
 
 def _read(path: Path) -> Flow | None:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            facts = os.fstat(file.fileno())
+            if facts.st_uid != os.getuid() or facts.st_mode & _OTHERS_MAY_WRITE:
+                return None  # whoever can exchange the folder above cannot make files of ours
+            content = file.read()
     except OSError:
         return None
     checksum, _, rest = content.partition(b"\n")

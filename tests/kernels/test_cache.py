@@ -51,6 +51,43 @@ def test_the_cache_follows_xdg_and_its_own_variable(monkeypatch, tmp_path):
     assert cache_directory() == tmp_path / "here"
 
 
+def test_no_code_comes_from_the_folder_that_a_verb_is_called_in(monkeypatch):
+    monkeypatch.delenv("SEALHOST_KERNEL_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert str(cache_directory()) == "/home/ann/.cache/sealhost/kernels"
+    monkeypatch.setenv("HOME", ".")
+    assert cache_directory() is None
+    monkeypatch.delenv("HOME")
+    assert cache_directory() is None
+
+
+@pytest.mark.parametrize("place", ["file/cache", "file/deep/cache", ""])
+def test_a_folder_that_cannot_be_made_costs_a_compilation(monkeypatch, tmp_path, counted, cpu, place):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(cache, "cache_directory", lambda: tmp_path / place if place else None)
+    told = []
+    for _ in range(2):
+        load_kernels(cpu.isa, progress=told.append)
+    assert counted.count("flow") == 2
+    assert told[-1] == "compiled the kernels into /dev/null"
+    assert any("cannot be kept" in line for line in told) is bool(place)
+
+
+@pytest.mark.parametrize("owner", ["others write", "another"])
+def test_a_file_that_somebody_else_could_have_written_is_compiled_anew(monkeypatch, tmp_path, counted, cpu, owner):
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
+    load_kernels(cpu.isa)
+    (path,) = (tmp_path / "c").glob("*-flow.o")
+    if owner == "others write":
+        path.chmod(0o666)
+        load_kernels(cpu.isa)
+        assert counted.count("flow") == 2
+        return
+    monkeypatch.setattr(os, "getuid", lambda: path.stat().st_uid + 1)
+    assert cache._read(path) is None
+
+
 def test_the_first_load_compiles_and_says_so_and_the_second_does_not(monkeypatch, tmp_path, counted, cpu):
     monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "new" / "cache"))
     told = []

@@ -60,7 +60,7 @@ def write_marks(case: dict[str, Any], folder: Path, same: dict[str, str]) -> Non
 def damage(kind: str, folder: Path) -> None:
     file = folder / "state.json"
     data = file.read_bytes()
-    aside = folder.parent / "aside"
+    aside, elsewhere = folder.parent / "aside", folder.parent.with_name("elsewhere")
     if kind in {"symlink", "hard-link", "fifo", "folder", "remove"}:
         file.rename(aside)
     if kind.startswith("folder-"):
@@ -80,6 +80,8 @@ def damage(kind: str, folder: Path) -> None:
         "folder-symlink": lambda: folder.symlink_to(aside),
         "folder-file": lambda: folder.write_bytes(data),
         "folder-dangling": lambda: folder.symlink_to(folder.parent / "nowhere"),
+        "folder-below-a-file": lambda: (folder.parent.rename(elsewhere), folder.parent.touch()),
+        "folder-below-a-loop": lambda: (folder.parent.rename(elsewhere), folder.parent.symlink_to(folder.parent)),
         "world-writable": lambda: folder.chmod(0o707),
     }[kind]()
 
@@ -87,7 +89,8 @@ def damage(kind: str, folder: Path) -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.usefixtures("no_hang")
 def test_the_state_decides_as_its_file_says(case: dict[str, Any], seal_lab, tmp_path) -> None:
-    folder = tmp_path / "state"
+    folder = tmp_path / "var" / "state"
+    folder.parent.mkdir()
     bundle = seal_lab.verify()
     if case.get("root") or case.get("window"):
         write_policy(case, seal_lab)
@@ -117,7 +120,7 @@ def test_the_state_decides_as_its_file_says(case: dict[str, Any], seal_lab, tmp_
 
 def snapshot(folder: Path) -> dict[str, bytes]:
     """What stands in a folder; a refusal must leave it so."""
-    if folder.is_symlink() or folder.is_file():
+    if folder.is_symlink() or not folder.parent.is_dir() or folder.is_file():
         return {}
     return {path.name: path.read_bytes() if path.is_file() else b"" for path in folder.iterdir()}
 

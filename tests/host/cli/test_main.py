@@ -85,6 +85,7 @@ def test_a_refusal_is_one_line_with_its_exit_code(
         (ZeroDivisionError("bad\nluck \x1b[0m"), 5, "E_INTERNAL sealhost:"),
         (OSError(28, "No space left on device"), 3, "E_IO sealhost: cannot go on: No space left on device;"),
         (PermissionError(13, "Permission denied", "/x\x1b"), 3, "E_IO /x\\x1b: cannot go on: Permission denied;"),
+        (RuntimeError("can't start new thread"), 3, "E_IO sealhost: cannot go on: can't start new thread;"),
         (MemoryError(), 5, "E_INTERNAL sealhost:"),
         (RecursionError(), 5, "E_INTERNAL sealhost:"),
     ],

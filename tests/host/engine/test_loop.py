@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
+import signal
 import threading
 import weakref
 from contextlib import closing
@@ -300,3 +302,31 @@ def test_a_closed_engine_and_what_it_served_are_freed_without_the_garbage_collec
         assert [one() for one in freed] == [None] * len(freed)
     finally:
         gc.enable()
+
+
+def test_an_engine_is_closed_only_when_its_thread_has_ended_whatever_signal_comes(twin, monkeypatch):
+    """What closes it frees its model's memory next; Thread.join, interrupted, says that a thread has ended that has not."""
+    engine = Engine(twin.House().loaded, EngineConfig())
+    asked, ended = threading.Event(), []
+    close = engine._core.close
+
+    def slowly(error):
+        os.kill(os.getpid(), signal.SIGALRM)  # while the main thread waits
+        asked.wait(60)
+        close(error)
+        ended.append(True)
+
+    def interrupted(*_):
+        asked.set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine._core, "close", slowly)
+    before = signal.signal(signal.SIGALRM, interrupted)
+    try:
+        engine.start()
+        with pytest.raises(KeyboardInterrupt):
+            engine.close()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert ended == [True]
+    engine.close()
