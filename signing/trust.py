@@ -143,12 +143,22 @@ def read_keys_folder(keys_dir: Path) -> dict[str, bytes]:
     with source:
         with source.folder("") as descriptor:
             _check_mode(str(keys_dir), os.fstat(descriptor).st_mode)
-        names = source.names("")
-        if len(names) > MAX_KEYS:
-            problem = f"expected at most {MAX_KEYS} files, got {len(names)}"
-            raise SealError(Code.PERM, str(keys_dir), problem, "keep only keys in this folder")
-        files = {name: _read_key_file(source, name) for name in names}
+        files = _read_files(source, str(keys_dir))
     return {name: data for name, data in files.items() if name.endswith(PUBLIC_SUFFIX) or name in _TRUST_FILES}
+
+
+def _read_files(source: Source, where: str, rereads: int = 20) -> dict[str, bytes]:
+    """Name → bytes of every file; once more when an update has replaced one of them under its reader."""
+    listed = source.listing(())
+    if len(listed) > MAX_KEYS:
+        problem = f"expected at most {MAX_KEYS} files, got {len(listed)}"
+        raise SealError(Code.PERM, where, problem, "keep only keys in this folder")
+    try:
+        return {name: _read_key_file(source, name) for name in sorted(listed)}
+    except SealError:
+        if not rereads or source.listing(()) == listed:
+            raise
+    return _read_files(source, where, rereads - 1)
 
 
 def _read_key_file(source: Source, name: str) -> bytes:
