@@ -167,8 +167,9 @@ class Asking:
             request = schema.read(schema.ChatRequest, {**fields, "temperature": temperature, "messages": []})
             self._options = options.chat_options(request, model)
         except RequestError as error:  # the same words, about an option
-            where = f"--{(error.param or 'options').replace('_', '-')}"
-            raise UsageError(where, error.problem, "choose another value") from None
+            option, dot, member = (error.param or "options").partition(".")
+            where = f"--{option.replace('_', '-')}{dot}{member}"
+            raise UsageError(where, error.problem, error.remedy) from None
         self._model = model
         self.tokens_per_s = 0.0
         self.first_token_s = 0.0
