@@ -15,6 +15,7 @@ Example:
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -91,6 +92,12 @@ def fill_descriptors() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number, which is this
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 — a descriptor, for good
+
+
+def write_any_letter() -> None:
+    """Has standard output write what its encoding lacks (Latin-1, ASCII) as escapes, as standard error does."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def tell_all(code: int) -> int:

@@ -28,6 +28,7 @@ from .ending import (
     fill_descriptors,
     say_last,
     tell_all,
+    write_any_letter,
 )
 from .verifying import plain_request, verify_bundle
 
@@ -108,6 +109,7 @@ def _shown_default(value: object) -> str | None:
 def main() -> None:
     """Entry point of the `sealhost` script."""
     fill_descriptors()
+    write_any_letter()
     arguments = sys.argv[1:]
     if plain_request(arguments) is None:
         sys.exit(run(arguments))

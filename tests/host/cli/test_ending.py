@@ -71,6 +71,19 @@ def test_what_cannot_be_said_is_told_by_the_exit_code(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_letters_that_an_encoding_lacks_are_escaped(
+    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    done = ended(("keygen", "a", "--no-passphrase", "--out", str(tmp_path / "→")), "")
+    assert (done.returncode, done.stdout) == (3, "")
+    (tmp_path / "→").mkdir()
+    done = ended(("keygen", "a", "--no-passphrase", "--out", str(tmp_path / "→")), "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("→" if encoding == "utf-8" else "\\u2192") in done.stdout
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing_half_made(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
