@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 from typing import Final, Self
 
@@ -37,9 +38,13 @@ class HashedAhead:
         root: The bundle's directory. One that cannot be opened, or whose weights cannot or are too large, is left for
             `audit` or `verify` to refuse.
         keep: For weights that will be used: for `verify` with "ahead", which goes on where this came to.
+
+    Attributes:
+        began: When it began, by `time.perf_counter`.
     """
 
     def __init__(self, root: Path, *, keep: bool = False) -> None:
+        self.began = time.perf_counter()
         self._hashing: ChunkHashing | HashedApart | None = None
         self._descriptor = -1
         with contextlib.suppress(SealError), Source(root) as source:

@@ -38,7 +38,7 @@ class VerifyReport(NamedTuple):
     """What verifying cost.
 
     Attributes:
-        seconds: Wall time of verify().
+        seconds: Wall time of `verify`; of `audit` since the hashing began.
         bytes: Bytes read and hashed in it; weights that are read ahead or lazily are not counted.
     """
 

@@ -138,7 +138,7 @@ def audit(
     Raises:
         SealError: As `verify`.
     """
-    begin = time.perf_counter()
+    begin = time.perf_counter() if ahead is None else ahead.began
     with Source(root) as source:
         signed = _authenticate(source, trust)
         content = check_content(source, signed.manifest, reading=None, full=full, progress=progress, ahead=ahead)

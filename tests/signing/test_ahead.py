@@ -35,6 +35,13 @@ def hash_all(ahead: HashedAhead) -> None:
         helper.join()
 
 
+def test_the_seconds_count_from_where_the_hashing_began(seal_lab) -> None:
+    with HashedAhead(seal_lab.root) as ahead:
+        ahead.began -= 1000
+        outcome = audit(seal_lab.root, DirectoryTrust(seal_lab.keys), ahead=ahead)
+    assert outcome.report.seconds > 1000
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_the_outcome_is_the_same(seal_lab, full) -> None:
     trust, told = DirectoryTrust(seal_lab.keys), []
