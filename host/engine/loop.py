@@ -77,6 +77,8 @@ class Engine:
                     self._ended.wait()  # a join that is interrupted would say that the thread has ended
                     self._thread.join()
                 break
+            except Exception:  # a fault of our own, which trying again would not mend
+                raise
             except BaseException as error:  # noqa: BLE001 — a signal's, raised below
                 interruption = error
         if interruption is not None:

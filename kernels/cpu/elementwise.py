@@ -239,13 +239,6 @@ def _rows(k: Emit, x: Any, tile: Any, count: Any, combine: Callable[[Any, Any], 
             k.store(k.at(x, at), combine(k.load(k.at(x, at), F32), k.load(k.at(tile, at), F32)))
 
 
-def copy_row(k: Emit, source: Any, to: Any, vectors: Any) -> None:
-    """Copies float32 values, 8 at a time."""
-    with k.loop(vectors) as step:
-        at = k.times(step, 4 * LANES)
-        k.store(k.at(to, at), k.load(k.at(source, at), REAL))
-
-
 def load_i64(k: Emit, address: Any) -> Any:
     """Reads an int64."""
     return k.load(address, I64, align=8)

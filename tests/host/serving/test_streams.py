@@ -196,7 +196,7 @@ def test_a_client_that_goes_away_while_its_text_is_encoded_never_reaches_the_eng
     )
     with socket.create_connection(("127.0.0.1", live.port)) as client:
         client.sendall(head.encode() + body)
-        assert live.client.get("/livez").status_code == 200
+        assert live.client.get("/health").status_code == 200
     assert live.client.get("/livez").status_code == 200
     plane.tokenizer.gate.set()
     assert complete(live)["text"] == "Hello, world"
