@@ -144,6 +144,7 @@ class Deployment:
         Raises:
             SealhostError: one was refused; nothing was published.
         """
+        self.judges.see()
         tell("verifying")
         self._plugins = [_without_weights(self._verify(root, self.judges.trust)) for root in plugins]
         self.judges.check(self._plugins)

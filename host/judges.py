@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..signing.errors import Code, SealError
-from ..signing.state import marked_name
+from ..signing.marks import marked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +43,14 @@ class Judges:
         self.trust = trust
         self.state = state
         self._reread = reread
+
+    def see(self) -> None:
+        """Marks the trust policy as seen, durably, before any bundle is looked at.
+
+        Raises:
+            SealError: E_ROLLBACK, E_EQUIVOCATION, E_CLOCK, E_STATE, E_IO.
+        """
+        self.state.see(self.trust)
 
     def check(self, bundles: Sequence[VerifiedBundle]) -> None:
         """Accepts by returning that none is older than what was accepted before; writes nothing.

@@ -1,11 +1,13 @@
 """What this host has accepted before, so that nothing older can take its place (README chapter 11).
 
-* Marks only rise. An older bundle runs only where an operator has accepted exactly it, and that lowers no mark.
+* What may follow what is decided by `marks`; here is the folder that keeps them.
 * `check` never writes; `record` checks again under the lock, so that two updates at a time cannot both win.
+* Trust files count as seen before a bundle is even opened: what they alone refuse must not be forgotten with them.
 * State that is damaged, or gone where it must be, is a refusal and never a fresh start.
 
 Example:
     state = State(Path("state"))
+    state.see(trust)
     bundle = verify(root, trust)
     state.check([bundle], trust)
     ...                                 # load it, make a first token
@@ -21,182 +23,38 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Meta, Struct
 
 from . import limits
 from .durable import locked_folder, replace_file, sync_folder
 from .errors import Code, SealError
-from .manifest import Name, Sha256Hex  # noqa: TC001 — msgspec reads annotations at run time
+from .marks import (
+    REPACK,
+    Identified,
+    Marks,
+    check_newer,
+    iso_time,
+    judge_bundle,
+    judge_trust,
+    mark_of,
+    marked_name,
+    raised,
+    seen,
+)
 from .source import Source
 from .strict_json import parse_strict_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .manifest import Manifest
     from .trust import DirectoryTrust
 
 STATE_FILE: Final = "state.json"
 LOG_FILE: Final = "log.jsonl"
 _FIRST_LINE: Final = b"sealhost state v1 "
-_REPACK: Final = "if it is yours, pack and sign it again with a higher --version"
-CLOCK_SLACK_S: Final = 300
-"""Seconds that the clock may go back: what time synchronisation corrects after a start."""
-CLOCK_STEP_S: Final = 60
-"""Seconds after which the time is worth a write of its own."""
-
-
-class Identified(Protocol):
-    """A VerifiedBundle or an Audit: something that was verified."""
-
-    @property
-    def manifest(self) -> Manifest:
-        """Its manifest."""
-        ...
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the manifest, hex."""
-        ...
-
-
-BundleName = Annotated[str, Meta(pattern=r"\A(plugin:)?[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
-"""A model's name; of a plugin bundle with a prefix, so that who may sign only plugins cannot raise a model's mark."""
-
-
-class Mark(Struct, frozen=True, forbid_unknown_fields=True):
-    """A version and the digest that it had."""
-
-    version: Annotated[int, Meta(ge=1, le=limits.MAX_INTEGER)]
-    digest: Sha256Hex
-
-
-class Marks(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that the state remembers.
-
-    Attributes:
-        latest: The latest time seen, seconds since 1970.
-        bundles: Name → the highest version accepted.
-        accepted: Name → an older bundle that the operator has accepted.
-        policies: Name of a policy with a root → its highest version.
-        revocations: Name of a policy → the highest version of its list.
-    """
-
-    latest: Annotated[int, Meta(ge=0, le=limits.MAX_INTEGER)] = 0
-    bundles: dict[BundleName, Mark] = {}
-    accepted: dict[BundleName, Mark] = {}
-    policies: dict[Name, Mark] = {}
-    revocations: dict[Name, Mark] = {}
-    schema: Literal["sealhost state v1"] = "sealhost state v1"
-
-
-def check_newer(
-    where: str, old: Mark | None, new: Mark, remedy: str, *, raise_it: str = "if it is yours, raise its version"
-) -> None:
-    """Accepts by returning that a mark may follow another, or is the same (clause 11.2).
-
-    Args:
-        where: What it is of.
-        old: What was accepted; None: nothing yet.
-        new: What is to be.
-        remedy: Against an older version.
-        raise_it: What who made it does against the same version with other contents.
-
-    Raises:
-        SealError: E_ROLLBACK, E_EQUIVOCATION.
-    """
-    if old is None or new == old or new.version > old.version:
-        return
-    if new.version < old.version:
-        problem = f"expected version {old.version} or higher, got {new.version}"
-        raise SealError(Code.ROLLBACK, where, problem, remedy)
-    problem = f"expected sha256 {old.digest[:16]} for version {new.version}, got {new.digest[:16]}"
-    raise SealError(Code.EQUIVOCATION, where, problem, f"{raise_it}; else ask who signed it why one has two contents")
-
-
-def mark_of(bundle: Identified) -> Mark:
-    """A bundle's version and digest."""
-    return Mark(bundle.manifest.version, bundle.digest)
-
-
-def marked_name(bundle: Identified) -> str:
-    """Under which name a bundle's mark is kept (clause 11.1)."""
-    return bundle.manifest.name if bundle.manifest.kind == "model" else f"plugin:{bundle.manifest.name}"
-
-
-def judge_bundle(marks: Marks, bundle: Identified) -> None:
-    """Accepts by returning that a bundle is not older than what was accepted before.
-
-    Raises:
-        SealError: E_ROLLBACK, E_EQUIVOCATION.
-    """
-    name, mark = marked_name(bundle), mark_of(bundle)
-    if marks.accepted.get(name) == mark:
-        return
-    remedy = "fetch the current release; if the older one is meant: sealhost trust accept-older DIR"
-    check_newer(name, marks.bundles.get(name), mark, remedy, raise_it=_REPACK)
-
-
-def judge_trust(marks: Marks, trust: DirectoryTrust, now: float) -> None:
-    """Accepts by returning that the trust files are not older than those seen before, nor the clock.
-
-    Raises:
-        SealError: E_ROLLBACK, E_EQUIVOCATION, E_CLOCK.
-    """
-    if trust.policy is None:
-        return
-    if trust.policy.asks_the_clock and now < marks.latest - CLOCK_SLACK_S:
-        problem = (
-            f"expected a time after {_iso(marks.latest)}, got {_iso(now)}: keys could seem valid that no longer are"
-        )
-        remedy = "set the clock; if it was ahead before: sealhost trust accept-clock"
-        raise SealError(Code.CLOCK, "clock", problem, remedy)
-    name = trust.policy.file.name
-    remedy = "install the current file with `sealhost trust rotate`"
-    if (seen := marks.policies.get(name)) is not None and not trust.policy.root_keys:
-        problem = f"expected version {seen.version} or higher of {name} with its [root], got a file without one"
-        raise SealError(Code.ROLLBACK, "trust.toml", problem, remedy)
-    for where, old, new in _trust_marks(marks, trust):
-        if new is not None:
-            check_newer(where, old, new, remedy)
-        elif old is not None:
-            problem = f"expected version {old.version} or higher of the list of {name}, got no list"
-            raise SealError(Code.ROLLBACK, where, problem, remedy)
-
-
-def _trust_marks(marks: Marks, trust: DirectoryTrust) -> list[tuple[str, Mark | None, Mark | None]]:
-    """File name, mark and what is there now, of the trust files that a root has signed (clause 11.5)."""
-    if trust.policy is None or not trust.policy.root_keys:
-        return []
-    name, listed = trust.policy.file.name, trust.revocations
-    policy = Mark(trust.policy.file.version, trust.policy.text.digest)
-    revocations = Mark(listed.file.version, listed.text.digest) if listed is not None else None
-    return [
-        ("trust.toml", marks.policies.get(name), policy),
-        ("revoked.toml", marks.revocations.get(name), revocations),
-    ]
-
-
-def raised(marks: Marks, bundles: Sequence[Identified], trust: DirectoryTrust, now: float) -> Marks:
-    """The marks after accepting; none is lower than before."""
-    highest, accepted = dict(marks.bundles), dict(marks.accepted)
-    for bundle in bundles:
-        name, mark = marked_name(bundle), mark_of(bundle)
-        if (old := highest.get(name)) is None or mark.version > old.version:
-            highest[name] = mark
-            accepted.pop(name, None)  # clause 11.6: who goes forward does not keep a way back
-    policies, revocations = dict(marks.policies), dict(marks.revocations)
-    for into, (_, _, new) in zip((policies, revocations), _trust_marks(marks, trust), strict=False):
-        if new is not None and trust.policy is not None:
-            into[trust.policy.file.name] = new
-    latest = int(now) if now >= marks.latest + CLOCK_STEP_S else marks.latest
-    return Marks(latest=latest, bundles=highest, accepted=accepted, policies=policies, revocations=revocations)
-
-
-_REREADS = 20
+_REREADS: Final = 20
 """Times that a file is read again because an update replaced it meanwhile."""
 
 
@@ -222,15 +80,15 @@ class State:
         """
         if not self._is_there():
             return Marks()
-        seen = None
+        last = None
         for _ in range(_REREADS):
             try:
                 return self._parse(self._stored())
             except SealError as error:
                 # an update that renames its file over the one being read leaves that one without a link
-                if error.code is Code.IO or (now := self._version_of_file()) == seen:
+                if error.code is Code.IO or (now := self._version_of_file()) == last:
                     raise
-                seen = now
+                last = now
         return self._parse(self._stored())
 
     def _is_there(self) -> bool:
@@ -275,6 +133,21 @@ class State:
         """
         self._judge(self.marks(), bundles, trust)
 
+    def see(self, trust: DirectoryTrust) -> None:
+        """Marks trust files and the time as seen, durably, whatever becomes of the bundles (clause 11.5).
+
+        A policy that has neither a root nor a window has nothing to mark, and nothing is read or written for it.
+
+        Raises:
+            SealError: As `record`.
+        """
+        if trust.policy is None or not (trust.policy.root_keys or trust.policy.asks_the_clock):
+            return
+        marks = self.marks()
+        self._judge(marks, (), trust)
+        if seen(marks, trust, self._clock()) != marks:
+            self.record((), trust)
+
     def record(self, bundles: Sequence[Identified], trust: DirectoryTrust) -> None:
         """Checks once more and raises the marks; when it returns, they are on the disk (clause 11.4).
 
@@ -298,7 +171,7 @@ class State:
             marks, name, mark = self.marks(), marked_name(bundle), mark_of(bundle)
             old = marks.bundles.get(name)
             if old is None or mark.version >= old.version:
-                check_newer(name, old, mark, "", raise_it=_REPACK)
+                check_newer(name, old, mark, "", raise_it=REPACK)
                 problem = f"expected a version below the highest one accepted, got {mark.version}"
                 raise SealError(Code.USAGE, name, problem, "use it as it is; nothing keeps it from running")
             self._log("accept older", name=name, version=mark.version, digest=mark.digest, mark=old.version)
@@ -344,7 +217,7 @@ class State:
 
     def _log(self, action: str, **facts: object) -> None:
         """One line, durable before the state changes: what an operator accepted is never without a trace."""
-        line = json.dumps({"time": _iso(self._clock()), "action": action, **facts}) + "\n"
+        line = json.dumps({"time": iso_time(self._clock()), "action": action, **facts}) + "\n"
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(self.folder / LOG_FILE, flags, 0o600), "wb") as file:
@@ -393,7 +266,3 @@ def _check_mode(folder: Path, mode: int) -> None:
     if mode & stat.S_IWOTH:
         problem = f"expected a folder that others cannot write, got {stat.S_IMODE(mode):04o}"
         raise SealError(Code.STATE, str(folder), problem, "run: chmod o-w on it, and check what it says")
-
-
-def _iso(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -19,8 +19,8 @@ from msgspec import UNSET, UnsetType
 from .durable import locked_folder, replace_file
 from .errors import Code, SealError
 from .keys import PUBLIC_SUFFIX, PublicKey, parse_public_key, public_key_of, write_new_file
+from .marks import Mark, check_newer
 from .signed_text import REVOCATIONS_DOMAIN, TRUST_DOMAIN, SignedText
-from .state import Mark, check_newer
 from .strict_toml import parse_strict_toml
 from .trust import read_keys_folder
 from .trust_file import (

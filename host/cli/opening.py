@@ -40,6 +40,7 @@ def opened_bundle(
     """
     config, trust, marks = engine.config(), trust_in(keys), state_in(state)
     with take_begun() as ahead:
+        marks.see(trust)  # before the bundle is: what the trust files refuse must not be forgotten with them
         reading = engine.reading
         verified = verify(root, trust, reading=reading, ahead=ahead if reading == "ahead" else None)
     with opened_weights(verified) as bundle:

@@ -241,9 +241,11 @@ def accept_older(bundle: Path, /, *, keys: Keys = None, state: StateFolder = Non
         json: Print one JSON object.
     """
     with answering(as_json=json):
+        trust, folder = trust_in(keys), state_in(state)
+        folder.see(trust)
         with progress_bar("verifying") as progress:
-            outcome = audit_bundle(bundle, trust_in(keys), progress=progress)
-        state_in(state).accept_older(outcome)
+            outcome = audit_bundle(bundle, trust, progress=progress)
+        folder.accept_older(outcome)
         facts = {"name": outcome.manifest.name, "version": outcome.manifest.version, "digest": outcome.digest}
         print_facts({"accepted": str(bundle), **facts}, as_json=json)
 

@@ -18,11 +18,12 @@ from sealhost.signing.declaration import PluginSource
 from sealhost.signing.ed25519 import L, P, Point, add, decode, multiply
 from sealhost.signing.keys import public_key_of
 from sealhost.signing.manifest import PluginLimits
+from sealhost.signing.marks import Mark, Marks
 from sealhost.signing.pack import Template, pack
 from sealhost.signing.sign import sign_bundle
 from sealhost.signing.signature import signed_message
 from sealhost.signing.signed_text import REVOCATIONS_DOMAIN, TRUST_DOMAIN, SignedText
-from sealhost.signing.state import Mark, Marks, encode
+from sealhost.signing.state import encode
 
 OUTPUT = Path(__file__).parent / "vectors.json"
 SEEDS = {"publisher": bytes(range(32)), "second": b"\x09" * 32, "keeper": b"\x11" * 32}

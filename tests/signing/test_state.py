@@ -18,8 +18,9 @@ from releases import release
 
 from sealhost.signing import Code, DirectoryTrust, SealError
 from sealhost.signing.keys import public_key_of
+from sealhost.signing.marks import Mark, Marks
 from sealhost.signing.signed_text import REVOCATIONS_DOMAIN, TRUST_DOMAIN, SignedText
-from sealhost.signing.state import Mark, Marks, State, encode
+from sealhost.signing.state import State, encode
 
 FILES = sorted((Path(__file__).parent / "attacks" / "state").glob("*.toml"))
 CASES = {path.stem: tomllib.loads(path.read_text()) for path in FILES}
@@ -101,6 +102,11 @@ def test_the_state_decides_as_its_file_says(case: dict[str, Any], seal_lab, tmp_
     if kind := case.get("damage"):
         damage(kind, folder)
     state = State(folder, clock=lambda: case.get("now", NOW))
+    if earlier := case.get("seen"):  # trust files, or a time, of a load that was then refused
+        write_policy(case | earlier, seal_lab)
+        State(folder, clock=lambda: earlier.get("now", NOW)).see(DirectoryTrust(seal_lab.keys))
+        (seal_lab.keys / "revoked.toml").unlink(missing_ok=True)
+        write_policy(case, seal_lab)
     code, _, where = case["expect"].partition(" ")
     if code == "ok":
         state.check([bundle], trust)
@@ -144,6 +150,25 @@ def test_marks_rise_and_never_fall(tmp_path, plain_trust) -> None:
         with pytest.raises(SealError, match="E_ROLLBACK lab: expected version 7 or higher, got"):
             state.record([release(version)], plain_trust)
     assert state.marks().bundles == {"lab": Mark(7, "a" * 64)}
+
+
+def test_seeing_marks_no_bundle_and_writes_only_what_is_new(tmp_path, seal_lab, monkeypatch) -> None:
+    write_policy({"root": True, "listed": 3}, seal_lab)
+    trust, state = DirectoryTrust(seal_lab.keys), State(tmp_path / "state", clock=lambda: NOW)
+    state.see(trust)
+    marks = state.marks()
+    assert (marks.latest, marks.policies["fleet"].version, marks.revocations["fleet"].version) == (NOW, 2, 3)
+    assert marks.bundles == {}
+    monkeypatch.setattr(State, "record", None)  # a second time there is nothing to write
+    state.see(trust)
+
+
+def test_a_policy_without_root_and_window_leaves_nothing_to_see(tmp_path, seal_lab, plain_trust) -> None:
+    state = State(tmp_path / "state")
+    state.see(plain_trust)
+    write_policy({}, seal_lab)
+    state.see(DirectoryTrust(seal_lab.keys))
+    assert not state.folder.exists()
 
 
 def test_a_plugin_bundle_does_not_raise_the_mark_of_a_model_of_its_name(tmp_path, plain_trust) -> None:

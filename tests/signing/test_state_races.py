@@ -12,14 +12,16 @@ import pytest
 from releases import release
 
 from sealhost.signing import Code, SealError
-from sealhost.signing.state import Mark, State
+from sealhost.signing.marks import Mark
+from sealhost.signing.state import State
 
 CRASH = """
 import os, sys
 from pathlib import Path
 from types import SimpleNamespace
 from sealhost.signing import DirectoryTrust
-from sealhost.signing.state import Mark, State
+from sealhost.signing.marks import Mark
+from sealhost.signing.state import State
 folder, keys, version, wanted, seen = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), 0
 def dying(real):
     def call(*a, **k):

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sealhost.host.cli.main import run
 from sealhost.host.cli.packing import ModelFacts
@@ -185,6 +186,31 @@ def test_what_cannot_be_loaded_raises_no_mark(desk, load, pretend_host, monkeypa
 def test_what_is_older_is_never_loaded(desk, load, pretend_host) -> None:
     newer(desk)
     with pytest.raises(SealError, match="E_ROLLBACK"):
+        load()
+    assert pretend_host.seen == []
+
+
+def test_a_list_whose_only_effect_was_a_refusal_cannot_be_deleted_as_if_unseen(desk, load, pretend_host) -> None:
+    from sealhost.signing.keys import public_key_of
+    from sealhost.signing.signed_text import REVOCATIONS_DOMAIN, TRUST_DOMAIN, SignedText
+
+    keeper, lab = Ed25519PrivateKey.from_private_bytes(b"\x05" * 32), public_key_of(desk.private_key)
+
+    def signed(text: str, domain: bytes) -> bytes:
+        return SignedText(text.encode(), ()).signed_by(keeper, public_key_of(keeper).key_id, domain).encode()
+
+    policy = f"""schema = "sealhost trust v1"\nname = "fleet"\nversion = 1
+[[key]]\nname = "lab"\npublic = "{lab.to_ssh().decode().strip()}"
+[[key]]\nname = "keeper"\npublic = "{public_key_of(keeper).to_ssh().decode().strip()}"
+[[publisher]]\nname = "lab"\nbundles = ["*"]\nkinds = ["model"]\nkeys = ["lab"]
+[root]\nkeys = ["keeper"]\nthreshold = 1\n"""
+    (desk.keys / "trust.toml").write_bytes(signed(policy, TRUST_DOMAIN))
+    listed = f'schema = "sealhost revocations v1"\npolicy = "fleet"\nversion = 1\n[[revoked]]\nkey = "{lab.key_id}"\n'
+    (desk.keys / "revoked.toml").write_bytes(signed(listed, REVOCATIONS_DOMAIN))
+    with pytest.raises(SealError, match="E_REVOKED"):
+        load()
+    (desk.keys / "revoked.toml").unlink()
+    with pytest.raises(SealError, match=r"E_ROLLBACK revoked\.toml"):
         load()
     assert pretend_host.seen == []
 
