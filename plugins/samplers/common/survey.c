@@ -29,21 +29,31 @@ static inline v128_t group_max(const v128_t *group) {
 }
 
 /* No maximum waits for that of another group. Crests are volatile, for Cranelift does what has no effect only where it is
- * needed: without a store behind each group it would load all of a block before comparing any, through the stack. */
-static inline v128_t block_max(const v128_t *vectors, volatile v128_t *crest) {
-    v128_t best = wasm_f32x4_splat((float)MINUS_INFINITY);
+ * needed: without a store behind each group it would load a whole turn before comparing any, through the stack. */
+static inline void take_crest(const v128_t *vectors, volatile v128_t *crest) {
+    v128_t highest = group_max(vectors);
 #pragma clang loop unroll(full)
-    for (uint32_t i = 0; i < CRESTS; i++) {
-        v128_t highest = group_max(vectors + i * GROUPS * GROUP);
-#pragma clang loop unroll(full)
-        for (uint32_t j = 1; j < GROUPS; j++) {
-            crest[i] = highest;
-            highest = larger(highest, group_max(vectors + (i * GROUPS + j) * GROUP));
-        }
-        crest[i] = highest;
+    for (uint32_t j = 1; j < GROUPS; j++) {
+        *crest = highest;
+        highest = larger(highest, group_max(vectors + j * GROUP));
     }
+    *crest = highest;
+}
+
+/* Crests of all whole blocks. Each turn takes one crest of each of CRESTS parts of the row, not those of one block: behind
+ * a model's step the row has left the near caches, and from four places it comes a sixth sooner than from one. */
+static inline void take_crests(const float *logits, uint32_t blocks) {
+    uint32_t part = blocks; /* crests of a part: there are CRESTS of each */
+    for (uint32_t i = 0; i < part; i++)
 #pragma clang loop unroll(full)
-    for (uint32_t i = 0; i < CRESTS; i++)
+        for (uint32_t j = 0; j < CRESTS; j++)
+            take_crest(vectors_of(logits + (j * part + i) * CREST), crests + j * part + i);
+}
+
+static inline v128_t summit_of(const v128_t *crest) {
+    v128_t best = crest[0];
+#pragma clang loop unroll(full)
+    for (uint32_t i = 1; i < CRESTS; i++)
         best = larger(best, crest[i]);
     return best;
 }
@@ -56,11 +66,12 @@ static uint32_t first_at_least(const float *logits, uint32_t at, uint32_t count,
 
 struct candidate survey_take(const float *logits, uint32_t count) {
     v128_t best = wasm_f32x4_splat((float)MINUS_INFINITY);
-    uint32_t at = 0, blocks = count / BLOCK;
-    for (uint32_t block = 0; block < blocks; block++, at += BLOCK)
-        summits[block] = block_max(vectors_of(logits + at), crests + block * CRESTS);
-    for (uint32_t block = 0; block < blocks; block++)
+    uint32_t blocks = count / BLOCK, at = blocks * BLOCK;
+    take_crests(logits, blocks);
+    for (uint32_t block = 0; block < blocks; block++) {
+        summits[block] = summit_of(crests + block * CRESTS);
         best = larger(best, summits[block]);
+    }
     float max = largest_lane(best), before = max;
     for (; at < count; at++)
         max = logits[at] > max ? logits[at] : max;
