@@ -10,8 +10,8 @@ line does, does not wait for cryptography.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # not from `typing`; `system.py` says why
 if TYPE_CHECKING:
     from .bundle import VerifiedBundle, VerifiedPlugin, VerifyReport
     from .errors import Code, ExitCode, IntegrityError, SealError, SealhostError

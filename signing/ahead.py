@@ -14,45 +14,46 @@ Example:
 
 from __future__ import annotations
 
-import contextlib
 import os
+import stat
 import time
-from pathlib import Path
-from typing import Final, Self
 
 from .apart import HashedApart
-from .chunks import ChunkHashing, hash_early
-from .errors import SealError
 from .limits import MAX_WEIGHTS_BYTES
-from .paths import WEIGHTS
-from .source import Source
+from .names import WEIGHTS
 
-_THREADS: Final = Path("/proc/self/task")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Self
+
+    from .chunks import ChunkHashing
+
+_THREADS: Final = "/proc/self/task"
 """A folder for each thread, those of native libraries among them."""
+
+_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class HashedAhead:
     """Weights that are being hashed by other processes, or helper threads; close it, or use it as a context manager.
 
     Args:
-        root: The bundle's directory. One that cannot be opened, or whose weights cannot or are too large, is left for
-            `audit` or `verify` to refuse.
+        root: The bundle's directory; None: nothing begins. One that cannot be opened, or whose weights cannot or are
+            too large, is left for `audit` or `verify` to refuse.
         keep: For weights that will be used: for `verify` with "ahead", which goes on where this came to.
 
     Attributes:
         began: When it began, by `time.perf_counter`.
     """
 
-    def __init__(self, root: Path, *, keep: bool = False) -> None:
+    def __init__(self, root: str | os.PathLike[str] | None, *, keep: bool = False) -> None:
         self.began = time.perf_counter()
         self._hashing: ChunkHashing | HashedApart | None = None
-        self._descriptor = -1
-        with contextlib.suppress(SealError), Source(root) as source:
-            self._descriptor = source.open(WEIGHTS)
+        self._descriptor = -1 if root is None else _opened(os.path.join(root, WEIGHTS))  # noqa: PTH118 — see system.py
+        if self._descriptor >= 0:
             self._size = os.fstat(self._descriptor).st_size
             if 0 < self._size <= MAX_WEIGHTS_BYTES:  # a sparse file costs its author nothing, and us a table
-                begin = hash_early if keep else _hash_all
-                self._hashing = begin(self._descriptor, WEIGHTS, self._size)
+                self._hashing = _begun(self._descriptor, self._size, keep=keep)
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +71,7 @@ class HashedAhead:
     def taken(self, descriptor: int, size: int) -> ChunkHashing | None:
         """The same, if its bytes are kept: once, since it and its descriptor are the caller's from then on."""
         hashing = self.hashing_of(descriptor, size)
-        if not isinstance(hashing, ChunkHashing) or hashing.memory is None:
+        if hashing is None or isinstance(hashing, HashedApart) or hashing.memory is None:
             return None
         self._hashing, self._descriptor = None, -1
         return hashing
@@ -85,17 +86,35 @@ class HashedAhead:
             self._descriptor = -1
 
 
-def _hash_all(descriptor: int, path: str, size: int) -> ChunkHashing | HashedApart:
-    """Begins to hash a file: apart if it can be, since that is faster."""
-    if _alone():  # a fork copies the thread that asks for it, and what others were at stays undone
-        with contextlib.suppress(OSError):
-            return HashedApart(descriptor, path, size)
-    return ChunkHashing(descriptor, path, size)
+def _opened(path: str) -> int:
+    """A descriptor of a plain file, or -1; `Source` opens the one that counts."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):  # opening a device can have effects
+            return -1
+        return os.open(path, _OPEN)
+    except (OSError, ValueError):
+        return -1
+
+
+def _begun(descriptor: int, size: int, *, keep: bool) -> ChunkHashing | HashedApart | None:
+    """The hashing of a file: apart if it can be, since that is faster; None: there is no room for what is kept."""
+    if not keep and _alone():  # a fork copies the thread that asks for it, and what others were at stays undone
+        try:
+            return HashedApart(descriptor, WEIGHTS, size)
+        except OSError:
+            pass
+    from .chunks import ChunkHashing, hash_early  # noqa: PLC0415 — as `system.py` has it
+    from .errors import SealError  # noqa: PLC0415 — the same
+
+    try:
+        return (hash_early if keep else ChunkHashing)(descriptor, WEIGHTS, size)
+    except SealError:
+        return None
 
 
 def _alone() -> bool:
     """Whether this process is known to have one thread."""
     try:
-        return len(list(_THREADS.iterdir())) == 1
+        return len(os.listdir(_THREADS)) == 1  # noqa: PTH208 — as `system.py` has it
     except OSError:
         return False

@@ -19,20 +19,20 @@ Example:
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import mmap
 import os
 import resource
-import signal
-from typing import TYPE_CHECKING, Final
 
-from .chunks import POPULATED, Meter, chunk_table, worker_count
 from .limits import CHUNK_BYTES, DIGEST_BYTES
-from .source import size_changed
+from .system import POPULATED, worker_count
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Final
+
+    from .chunks import Meter
 
 _MOST_TICKETS: Final = 1024
 """All are written before anybody reads: they fill a page, and a pipe holds that."""
@@ -60,18 +60,19 @@ class HashedApart:
         self._digests = mmap.mmap(-1, self._count * DIGEST_BYTES)  # shared with the processes
         self._children: list[int] = []
         self._told = -1
-        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as on_failure:
-            on_failure.callback(self.stop)
-            tickets, give = os.pipe()
-            theirs.callback(os.close, tickets)
-            firsts = range(0, self._count, self._stride)
-            os.write(give, b"".join(first.to_bytes(_TICKET_BYTES, "big") for first in firsts))
-            os.close(give)
+        theirs: list[int] = []
+        try:
+            theirs.append(self._tickets())
             self._told, tell = os.pipe()
-            theirs.callback(os.close, tell)
+            theirs.append(tell)
             for _ in range(worker_count(self._count)):
-                self._children.append(_forked(lambda: self._work(tickets, tell)))
-            on_failure.pop_all()
+                self._children.append(_forked(lambda: self._work(*theirs)))
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            for one in theirs:
+                os.close(one)
 
     def table(self, meter: Meter) -> bytes:
         """Waits for the digests; called once.
@@ -92,17 +93,23 @@ class HashedApart:
             left -= counted
             meter.advance(counted)
         if not self._ended_well() or left:
+            from .chunks import Meter, chunk_table  # noqa: PLC0415 — as `system.py` has it, and seldom
+
             table = chunk_table(self._descriptor, self._path, self._size, Meter(self._size, None))
             meter.advance(left)
             return table
         if os.fstat(self._descriptor).st_size != self._size:
+            from .source import size_changed  # noqa: PLC0415 — the same
+
             raise size_changed(self._path, self._size)
         return bytes(self._digests)
 
     def stop(self) -> None:
         """Ends the processes; the descriptor is the caller's again. Idempotent."""
+        from signal import SIGKILL  # noqa: PLC0415 — the same
+
         for child in self._children:
-            os.kill(child, signal.SIGKILL)
+            os.kill(child, SIGKILL)
         self._ended_well()
         if self._told >= 0:
             os.close(self._told)
@@ -115,6 +122,14 @@ class HashedApart:
             return [os.waitpid(child, 0)[1] for child in children] == [0] * len(children)  # all, even if one did not
         except ChildProcessError:  # whoever began us has it that the system forgets them by itself
             return False
+
+    def _tickets(self) -> int:
+        """Where processes read tickets; all are written."""
+        tickets, give = os.pipe()
+        firsts = range(0, self._count, self._stride)
+        os.write(give, b"".join(first.to_bytes(_TICKET_BYTES, "big") for first in firsts))
+        os.close(give)
+        return tickets
 
     def _work(self, tickets: int, tell: int) -> None:
         """What a process does."""

@@ -25,18 +25,13 @@ from typing import TYPE_CHECKING, Final
 from .errors import Code, SealError
 from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .source import size_changed
+from .system import POPULATED, worker_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-POPULATED: Final = getattr(mmap, "MAP_POPULATE", 0)
-"""Of a map: that all its pages are there at once, where the system can do that."""
-
 _NO_RESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000) if sys.platform == "linux" else 0
 """The map of weights that are consumed piece by piece may be larger than the memory there is."""
-
-_MAX_WORKERS: Final = 32
-"""Threads at most: beyond it memory bandwidth is used up."""
 
 _EARLY_BYTES: Final = 1 << 30
 """Bytes that are read before anybody asks for the first: what one core hashes while a verb imports its compiler and
@@ -60,11 +55,6 @@ class Meter:
             self.done += count
             if self._callback is not None:
                 self._callback(self.done, self._total)
-
-
-def worker_count(chunks: int) -> int:
-    """Threads for that many chunks: the cores this process may use."""
-    return max(1, min(len(os.sched_getaffinity(0)), chunks, _MAX_WORKERS))
 
 
 class ChunkHashing:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import Code, IntegrityError
 from .limits import CHUNK_BYTES, MAX_SIGNATURES
-from .paths import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES, parents
+from .names import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES
+from .paths import parents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ import msgspec
 from .errors import Code, SealError
 from .limits import MAX_MANIFEST_BYTES
 from .manifest import parse_manifest
-from .paths import MANIFEST
+from .names import MANIFEST
 from .source import Source
 from .verification import read_signatures
 

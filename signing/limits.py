@@ -6,7 +6,9 @@ disagree about which bundles are valid.
 
 from __future__ import annotations
 
-from typing import Final
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `system.py` says why not from there at run time
+    from typing import Final
 
 MAX_MANIFEST_BYTES: Final = 1 << 20
 """Bytes of manifest.json: room for 1,000 files, small enough to parse before anything is trusted."""

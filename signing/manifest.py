@@ -20,7 +20,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from . import limits
 from .errors import Code, SealError
-from .paths import MANIFEST, check_distinct, check_path
+from .names import MANIFEST
+from .paths import check_distinct, check_path
 from .strict_json import parse_strict_json
 
 SCHEMA: Final = "sealhost bundle v1"

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, EllipticCurvePri
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from .errors import Code, SealError
-from .paths import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES
+from .names import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES
 
 if TYPE_CHECKING:
     from .manifest import Manifest

@@ -28,7 +28,7 @@ from .errors import Code, SealError
 from .keys import write_new_file
 from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .manifest import SCHEMA, FileEntry, FileRole, Manifest, PluginEntry, TemplateRelation, encode_manifest
-from .paths import MANIFEST, WEIGHTS
+from .names import MANIFEST, WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,21 +7,14 @@ like what it is, and means one file on every file system.
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from .errors import Code, SealError
 from .limits import MAX_COMPONENT_BYTES, MAX_PATH_BYTES, MAX_PATH_DEPTH
+from .names import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-MANIFEST: Final = "manifest.json"
-SIGNATURE: Final = "bundle.sig"
-SIGNATURES: Final = "signatures"
-WEIGHTS: Final = "model.gguf"
-"""Where the packer puts weights; a verifier goes by roles, and by this name only where a wrong guess costs nothing."""
-FOREIGN_SIGNATURE: Final = "model.sig"
-"""An OpenSSF model signing bundle may lie beside ours; it is not read."""
 
 _RESERVED = frozenset({MANIFEST, SIGNATURE, SIGNATURES, FOREIGN_SIGNATURE})
 _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})

@@ -18,8 +18,8 @@ from .errors import Code, SealError
 from .keys import public_key_of, write_new_file
 from .limits import MAX_MANIFEST_BYTES
 from .manifest import parse_manifest
+from .names import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES
 from .oms import model_signature
-from .paths import FOREIGN_SIGNATURE, MANIFEST, SIGNATURE, SIGNATURES
 from .signature import SignatureFile, signed_message
 from .source import Source
 from .verification import read_signatures

@@ -22,7 +22,7 @@ from .content import check_content
 from .errors import Code, SealError
 from .limits import MAX_MANIFEST_BYTES, MAX_SIGNATURE_FILE_BYTES, MAX_SIGNATURES
 from .manifest import Manifest, PluginEntry, parse_manifest
-from .paths import MANIFEST, SIGNATURE, SIGNATURES
+from .names import MANIFEST, SIGNATURE, SIGNATURES
 from .signature import SignatureFile, signed_message
 from .source import Source
 

@@ -26,12 +26,13 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from .chunks import anonymous_memory, hash_early, read_chunk, worker_count
+from .chunks import anonymous_memory, hash_early, read_chunk
 from .comparison import changed, chunk_change, file_change
 from .errors import Code, SealError
 from .hashing import EachSha256, check_sha256
 from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .source import size_changed
+from .system import worker_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

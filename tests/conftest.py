@@ -86,7 +86,7 @@ def start_sealhost() -> Callable[[Sequence[str]], subprocess.Popen[str]]:
 
     def start(arguments: Sequence[str]) -> subprocess.Popen[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")}
-        code = ENDS_WITH_US + "from sealhost.host.cli.main import main; main()"
+        code = ENDS_WITH_US + "from sealhost.host.cli.entry import main; main()"
         theirs, ours = os.pipe()
         process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments], stdin=theirs, stderr=subprocess.PIPE, text=True, env=environment

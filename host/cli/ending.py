@@ -3,7 +3,6 @@
 Rules (clause 6.2 of host/README.md)
 * SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that nothing half made is left behind. The second one ends the
   process at once. A signal that was ignored from the start (nohup) stays ignored.
-* The descriptors 0 to 2 are never free: the next file to be opened would get what is meant for a person.
 * What was said has left the process, or the exit code says that it has not.
 
 Example:
@@ -81,17 +80,6 @@ def asked_to_end(error: BaseException) -> int | None:
             return seen.code
         seen = seen.__cause__ or seen.__context__
     return None
-
-
-def fill_descriptors() -> None:
-    """Gives standard streams that our parent left closed to the null device."""
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number, which is this
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 — a descriptor, for good
 
 
 def write_any_letter() -> None:

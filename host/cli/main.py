@@ -18,24 +18,25 @@ import sys
 from typing import TYPE_CHECKING
 
 from ...signing.errors import Code, ExitCode, SealhostError, escape_for_terminal
-from .begun import begun_weights
 from .ending import (
     INTERRUPTED,
     PIPE_CLOSED,
     EndedError,
     asked_to_end,
     ended_by_signals,
-    fill_descriptors,
     say_last,
     tell_all,
     write_any_letter,
 )
+from .handover import handed_over
 from .verifying import plain_request, verify_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import cyclopts
+
+    from ...signing.ahead import HashedAhead
 
 _SWITCH_S = 0.0001
 """How long imports may keep a thread that hashes from its next chunk; Python's own 5 ms are two chunks."""
@@ -106,24 +107,27 @@ def _shown_default(value: object) -> str | None:
     return str(value) if value or (value == 0 and value is not False) else None
 
 
-def main() -> None:
-    """Entry point of the `sealhost` script."""
-    fill_descriptors()
+def main(begun: HashedAhead) -> None:
+    """Runs the process's command line, and ends the process.
+
+    Args:
+        begun: Weights that it seems to name.
+    """
     write_any_letter()
     arguments = sys.argv[1:]
     if plain_request(arguments) is None:
-        sys.exit(run(arguments))
+        sys.exit(run(arguments, begun))
     # a `verify` leaves nothing behind that is worth looking for, and its imports alone would set it off again and again
     gc.disable()
     sys.setswitchinterval(_SWITCH_S)
-    code = run(arguments)
+    code = run(arguments, begun)
     # all is said, and no file is left to be written: taking Python apart would cost another 10 ms
     os._exit(code)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], begun: HashedAhead | None = None) -> int:
     """Runs one command line; answers its exit code when all that it has to say is said."""
-    with ended_by_signals():
+    with ended_by_signals(), handed_over(begun):
         return tell_all(_ended(arguments))
 
 
@@ -132,8 +136,7 @@ def _ended(arguments: Sequence[str]) -> int:
         if (request := plain_request(arguments)) is not None:
             verify_bundle(request)
         else:
-            with begun_weights(arguments):
-                _call(arguments)
+            _call(arguments)
     except SealhostError as error:
         return _refuse(str(error), error.exit_code)
     except (KeyboardInterrupt, EndedError) as end:

@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ...signing import verify
-from .begun import take_begun
+from .handover import take_begun
 from .options import state_in, trust_in
 from .progress import progress_bar
 from .terminal import note

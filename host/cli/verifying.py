@@ -1,7 +1,7 @@
 """`verify` without the framework that reads command lines, whose import costs more than hashing 100 MB.
 
 Rules
-* Hashing begins before the rest of us is imported: what stands at the top here is what a guess at the weights takes.
+* Hashing has begun before any of us is imported (`begun`); what it takes to judge its outcome is imported meanwhile.
 * A command line is read here only when it is plain: one folder and known flags, each once, each value by itself. All
   else, be it help, a mistake, `--keys=KEYS` or an environment twin, is for the framework: it alone says what is wrong.
 * What happens then is the same: both call `verify_bundle`.
@@ -17,7 +17,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ...signing.ahead import HashedAhead
+from .handover import take_begun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def verify_bundle(request: VerifyRequest) -> None:
     Raises:
         SealError: it was refused; with `json` that was printed, too.
     """
-    with HashedAhead(request.bundle) as ahead:
+    with take_begun() as ahead:
         from ...signing import audit  # noqa: PLC0415 — these are imported while helpers hash
         from .facts import answering, print_facts  # noqa: PLC0415
         from .places import state_in, trust_in  # noqa: PLC0415

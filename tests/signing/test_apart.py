@@ -197,7 +197,7 @@ def test_a_process_with_other_threads_does_not_fork(seal_lab, monkeypatch) -> No
         assert isinstance(begun._hashing, ChunkHashing)
     over.set()
     other.join()
-    monkeypatch.setattr(ahead, "_THREADS", Path("/nowhere"))  # another system, which does not say
+    monkeypatch.setattr(ahead, "_THREADS", "/nowhere")  # another system, which does not say
     with HashedAhead(seal_lab.root) as begun:
         assert isinstance(begun._hashing, ChunkHashing)
 

@@ -10,8 +10,9 @@ import pytest
 from consuming import load
 from open_files import open_files
 
-from sealhost.host.cli import begun, main
-from sealhost.host.cli.begun import begun_weights, take_begun
+from sealhost.host.cli import main
+from sealhost.host.cli.begun import begin
+from sealhost.host.cli.handover import handed_over, take_begun
 from sealhost.signing import Code, DirectoryTrust, SealError, chunks, verify
 from sealhost.signing.ahead import HashedAhead
 
@@ -159,21 +160,22 @@ def test_weights_that_nobody_closes_end_their_helpers(seal_lab) -> None:
 
 def test_what_a_verb_names_is_begun_and_taken_once(seal_lab) -> None:
     before = open_files()
-    with begun_weights(["run", "--keys", str(seal_lab.keys), str(seal_lab.root), "a\0b", "x" * 5000]):
+    words = ["run", "--keys", str(seal_lab.keys), str(seal_lab.root), "a\0b", "x" * 5000]
+    with begin(words) as begun, handed_over(begun):
         with take_begun() as ahead:
             _, got = load(seal_lab.root, DirectoryTrust(seal_lab.keys), reading="ahead", ahead=ahead)
         with take_begun() as again:
-            assert again is None
+            assert (ahead, again._hashing) == (begun, None)
     assert got == (seal_lab.root / "model.gguf").read_bytes()
     assert open_files() <= before
 
 
 def test_what_nobody_takes_or_uses_is_dropped(seal_lab) -> None:
     before = open_files()
-    with begun_weights(["run", str(seal_lab.root), "hi"]):
-        pass
-    with begun_weights(["chat", str(seal_lab.root)]), take_begun() as ahead:
-        assert ahead is not None
+    with begin(["run", str(seal_lab.root), "hi"]) as begun:
+        assert begun._hashing is not None
+    with begin(["chat", str(seal_lab.root)]) as begun, handed_over(begun), take_begun() as ahead:
+        assert ahead is begun
     assert open_files() <= before
     assert not [thread for thread in threading.enumerate() if thread.name == "sealhost-verify"]
 
@@ -189,7 +191,9 @@ def test_verbs_use_what_was_begun(seal_lab, tmp_path, monkeypatch, reads, verb) 
 
     monkeypatch.setattr(HashedAhead, "taken", noted)
     words = [verb, str(seal_lab.root), *(["hi"] if verb == "run" else [])]
-    code = main.run([*words, "--keys", str(seal_lab.keys), "--state", str(tmp_path / "state")])
+    words += ["--keys", str(seal_lab.keys), "--state", str(tmp_path / "state")]
+    with begin(words) as begun:
+        code = main.run(words, begun)
     assert code == 1  # E_GGUF: these weights are no model
     assert None not in taken
     assert sorted(reads) == [0, 4 << 20]
@@ -200,7 +204,6 @@ def test_verbs_use_what_was_begun(seal_lab, tmp_path, monkeypatch, reads, verb) 
     [
         [],
         ["run"],
-        ["verify", "{}"],
         ["serve", "{}"],
         ["run", "{}", "hi", "--lazy"],
         ["run", "{}/plugins", "a\0b", "x" * 5000],
@@ -208,14 +211,14 @@ def test_verbs_use_what_was_begun(seal_lab, tmp_path, monkeypatch, reads, verb) 
     ids=str,
 )
 def test_nothing_else_begins(seal_lab, words) -> None:
-    with begun_weights([word.format(seal_lab.root) for word in words]), take_begun() as ahead:
-        assert ahead is None
+    with begin([word.format(seal_lab.root) for word in words]) as begun:
+        assert begun._hashing is None
 
 
 def test_nothing_begins_for_a_user_who_reads_lazily(seal_lab, monkeypatch) -> None:
     monkeypatch.setenv("SEALHOST_LAZY", "1")
-    with begun_weights(["run", str(seal_lab.root), "hi"]):
-        assert begun._BEGUN.get() is None
+    with begin(["run", str(seal_lab.root), "hi"]) as begun:
+        assert begun._hashing is None
 
 
 def refusal(lab) -> Code:

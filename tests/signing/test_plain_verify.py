@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,50 @@ NOT_PLAIN = [
     ["inspect", "b"],
     ["--json", "verify", "b"],
 ]
+
+LOADED_MODULES = """
+import os, sys
+fork, leave, told = os.fork, os._exit, []
+
+def forked():
+    if not told:
+        told.append(1)
+        print(*sys.modules, file=sys.stderr, flush=True)
+    return fork()
+
+def left(code):
+    if os.getpid() == parent:
+        print(*sys.modules, file=sys.stderr, flush=True)
+    leave(code)
+
+parent, os.fork, os._exit = os.getpid(), forked, left
+from sealhost.host.cli.entry import main
+main()
+"""
+"""Runs a command line; prints what is loaded when it forks and when it ends."""
+BEFORE_HASHING = {
+    "sealhost.host",
+    "sealhost.host.cli",
+    "sealhost.host.cli.begun",
+    "sealhost.host.cli.descriptors",
+    "sealhost.host.cli.entry",
+    "sealhost.signing",
+    "sealhost.signing.ahead",
+    "sealhost.signing.apart",
+    "sealhost.signing.limits",
+    "sealhost.signing.names",
+    "sealhost.signing.system",
+}
+SLOW_TO_IMPORT = {"collections", "contextlib", "enum", "pathlib", "re", "signal", "threading", "typing", "msgspec"}
+NEVER_IMPORTED = {
+    "cyclopts",
+    "rich",
+    "logging",
+    "numpy",
+    "tempfile",
+    "sealhost.signing.pkcs8",
+    "cryptography.hazmat.primitives.ciphers",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -84,15 +129,21 @@ def test_both_ways_answer_alike(seal_lab, capsys, json_flag, damaged) -> None:
     assert answers[0][0] == (1 if damaged else 0)
 
 
-def test_it_loads_neither_the_framework_nor_what_draws_for_people(seal_lab) -> None:
-    code = (
-        "import sys; from sealhost.host.cli.verifying import plain_request, verify_bundle; "
-        f"verify_bundle(plain_request(['verify', {str(seal_lab.root)!r}, '--keys', {str(seal_lab.keys)!r}])); "
-        "heavy = {'cyclopts', 'rich', 'logging', 'numpy', 'tempfile', 'sealhost.signing.pkcs8', "
-        "'cryptography.hazmat.primitives.ciphers'} & set(sys.modules); sys.exit(repr(heavy) if heavy else 0)"
+def test_it_hashes_before_it_imports_and_without_the_framework(seal_lab) -> None:
+    words = ["verify", str(seal_lab.root), "--keys", str(seal_lab.keys)]
+    # -S: without what a site brings along for every program
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", LOADED_MODULES, *words],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    at_first_fork, at_end = (set(line.split()) for line in done.stderr.splitlines())
+    assert {name for name in at_first_fork if name.startswith("sealhost.")} == BEFORE_HASHING
+    assert not at_first_fork & SLOW_TO_IMPORT
+    assert at_end >= SLOW_TO_IMPORT  # none is misspelt
+    assert not at_end & NEVER_IMPORTED
 
 
 def test_control_characters_in_a_path_are_shown_as_escapes(seal_lab, capsys) -> None:

@@ -49,7 +49,7 @@ def test_streams_that_are_closed_change_nothing(streams: str) -> None:
 
 
 def test_no_file_takes_a_closed_stream_s_number() -> None:
-    code = "from sealhost.host.cli.ending import fill_descriptors as f; f(); import os; os._exit(os.open('/', os.O_RDONLY))"
+    code = "from sealhost.host.cli.descriptors import fill_descriptors as f; f(); import os; os._exit(os.open('/', os.O_RDONLY))"
     done = subprocess.run(["sh", "-c", f'{sys.executable} -c "{code}" <&- >&- 2>&-'], timeout=120, check=False)
     assert done.returncode == 3
 
@@ -135,7 +135,7 @@ def test_control_c_in_a_verb_is_no_pipe_that_closed(
 
 
 def test_control_c_while_the_program_is_imported_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> None:
+    def interrupted(_begun: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(main, "main", interrupted)

@@ -117,7 +117,7 @@ def test_a_reader_that_went_away_is_quiet() -> None:
     os.close(reading)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", "from sealhost.host.cli.main import main; main()", "--help"],
+            [sys.executable, "-c", "from sealhost.host.cli.entry import main; main()", "--help"],
             stdout=writing, stderr=subprocess.PIPE, timeout=120, check=False, env=_environment(),
         )  # fmt: skip
     finally:

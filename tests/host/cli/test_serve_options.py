@@ -114,8 +114,8 @@ def test_a_server_whose_terminal_went_away_ends(keys: str, tmp_path: Path) -> No
     """Its load never ends, so that nothing else can end the process."""
     ours, theirs = pty.openpty()
     script = (
-        "import threading; from sealhost.host.cli import serve, main; "
-        "serve.verify = lambda *_a, **_o: threading.Event().wait(); main.main()"
+        "import threading; from sealhost.host.cli import entry, serve; "
+        "serve.verify = lambda *_a, **_o: threading.Event().wait(); entry.main()"
     )
     arguments = ["serve", str(tmp_path / "bundle"), "--port", "0", "--keys", keys]
     process = subprocess.Popen([sys.executable, "-c", script, *arguments], stderr=theirs)

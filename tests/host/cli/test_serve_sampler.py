@@ -62,7 +62,7 @@ def test_a_model_that_cannot_do_it_is_not_served(
         (tmp_path / "config.json").write_text(json.dumps(config))
         chosen += ["--sampler-config-file", str(tmp_path / "config.json")]
     ended = subprocess.run(
-        [sys.executable, "-c", "from sealhost.host.cli.main import main; main()", "serve", *guard, "--port", "0", *chosen],
+        [sys.executable, "-c", "from sealhost.host.cli.entry import main; main()", "serve", *guard, "--port", "0", *chosen],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert (ended.returncode, said in ended.stderr) == (2, True), ended.stderr
