@@ -7,6 +7,7 @@ import random
 import struct
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from plugin_harness import (
     ADD_SPECIAL,
@@ -298,6 +299,31 @@ def test_a_large_vocabulary_fits(load_tokenizer):
     assert guest.encode("hello") == [*b"hello"]
     assert guest.encode("y" * (1 << 20)) == [ord("y")] * (1 << 20)
     assert guest.token_bytes(count - 1, 1) == [texts[-1].encode()]
+
+
+def test_the_largest_ids_and_high_ranks_merge(load_tokenizer):
+    # as many tokens as a stream may have, and ranks of 20 bits
+    count, fill = 1 << 20, 700_000
+    texts = [*BYTES, *(f"{i:x}." for i in range(count - 256 - 3)), "no", "on", "noon"]
+    guest = load_tokenizer(VocabularyColumns(texts, [*(["q q"] * fill), "n o", "o n", "no on"]))
+    assert guest.encode("noon") == [count - 1]
+    assert guest.encode("onoqq") == [ord("o"), count - 3, *b"qq"]
+
+
+def test_what_stays_after_loading_is_small_and_lies_together(load_tokenizer):
+    # each load from a host's cache reads, checks and copies this much, gaps included
+    count = 40_000
+    texts = [*BYTES, *("".join(pair) for pair in itertools.product(BYTES, BYTES))][:count]
+    merges = [f"{text[0]} {text[1]}" for text in texts[256:]]
+    guest = load_tokenizer(VocabularyColumns(texts, merges))
+    guest.write(guest.input, bytes(guest.input_capacity))
+    memory = np.frombuffer(guest.read(0, guest.memory.data_len(guest.store)), np.uint8)
+    edges = np.flatnonzero(np.diff(memory.reshape(-1, 4096).any(axis=1), prepend=False, append=False))
+    runs = sorted(4096 * int(stop - start) for start, stop in edges.reshape(-1, 2))
+    # of a token its bytes, an offset, a type and an entry; of a merge an entry; buckets of up to four entries
+    tables = (2 + 4 + 1 + 4) * count + 8 * len(merges) + 2 * 4 * 16_384
+    assert tables - 4096 <= runs[-1] <= tables + 3 * 4096
+    assert sum(runs[:-1]) < 64 * 1024
 
 
 def test_a_vocabulary_that_does_not_fit_is_a_capacity_error(load_tokenizer):

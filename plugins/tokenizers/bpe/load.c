@@ -1,3 +1,4 @@
+#include "arena.h"
 #include "blanks.h"
 #include "guest.h"
 #include "pairs.h"
@@ -37,10 +38,11 @@ static int32_t decode_side(uint8_t *to, const uint8_t *side, uint32_t length) {
     return alphabet_decode(to, side, length);
 }
 
-/* One merge "left right". A side or a result that is no findable token can never take part: it is left out, and
- * so is a text outside the alphabet. Decodes in place: the two sides become neighbours, which spell the result. */
-static int32_t fill_merge(uint32_t rank, uint8_t *text, uint32_t length) {
+/* One merge "left right". A side or a result that is no findable token can never take part: it stays out, and
+ * so does a text outside the alphabet. Decodes in place: the two sides become neighbours, which spell the result. */
+static int32_t read_merge(struct merge *merge, uint32_t rank, uint8_t *text, uint32_t length) {
     uint32_t space = space_in(text, length);
+    merge->left = NO_ID;
     if (space + 1 >= length)
         return fail_at("merge is not 'left right'", rank);
     int32_t left = decode_side(text, text, space);
@@ -52,23 +54,25 @@ static int32_t fill_merge(uint32_t rank, uint8_t *text, uint32_t length) {
     uint32_t second = tokens_find(tokens, text + left, (uint32_t)right);
     uint32_t merged = tokens_find(tokens, text, (uint32_t)(left + right));
     if (first != NO_ID && second != NO_ID && merged != NO_ID)
-        pairs_add(rank, first, second, merged);
+        *merge = (struct merge){first, second, merged};
     return SEALHOST_OK;
 }
 
 int32_t guest_build(struct source *source) {
+    uint32_t count = source->merges.count;
     unicode_prepare();
     blanks_learn();
-    if (!pairs_reserve(source->merges.count))
+    struct merge *merges = arena_take(count, sizeof *merges);
+    if (!merges)
         return fail_full();
-    for (uint32_t rank = 0; rank < source->merges.count; rank++) {
+    for (uint32_t rank = 0; rank < count; rank++) {
         uint32_t length;
         uint8_t *text = text_of(&source->merges, rank, &length);
-        int32_t status = fill_merge(rank, text, length);
+        int32_t status = read_merge(&merges[rank], rank, text, length);
         if (status)
             return status;
     }
-    return SEALHOST_OK;
+    return pairs_build(merges, count) ? SEALHOST_OK : fail_full();
 }
 
 int32_t guest_encode(const uint8_t *at, const uint8_t *end, int first, uint32_t *ids) {

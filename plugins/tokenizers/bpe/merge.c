@@ -11,7 +11,8 @@ static uint32_t join_rank(const struct chain *chain, uint32_t place) {
 }
 
 static uint32_t joined_value(const struct chain *chain, uint32_t place) {
-    return pairs_merged(chain->symbols[place].rank);
+    const struct symbol *symbol = &chain->symbols[place];
+    return pairs_merged(symbol->value, chain->symbols[symbol->next].value);
 }
 
 /* The symbol of one byte; a byte that the vocabulary lacks is left out. */

@@ -3,42 +3,69 @@
 #include "arena.h"
 #include "tokens.h"
 
-/* A slot: left << 42 | right << 22 | (rank + 1); 0: free. Ids have 20 bits and ranks 21 (the bounds of stream.c). */
-#define RANK_BITS 22
-#define RANK_MASK ((1u << RANK_BITS) - 1)
+#define ID_BITS 20
+#define ID_MASK ((1u << ID_BITS) - 1)
+#define NO_RANK 0xFFFFFFFFu /* of chain.h */
+#define NO_ENTRY (~(uint64_t)0)
 
-static uint64_t *pairs;
-static uint32_t mask;
-static uint32_t *merged_by_rank;
+static uint32_t bucket_bits, bucket_mask;
+static uint32_t key_shift; /* of an entry, to what tells its pair from the others of its bucket */
+static uint32_t *starts;   /* bucket b is entries[starts[b]] up to entries[starts[b + 1]] */
+static uint64_t *entries;
 
-int pairs_reserve(uint32_t merges) {
-    uint32_t slots = power_of_two(merges + merges / 2);
-    pairs = arena_take(slots, sizeof *pairs);
-    merged_by_rank = arena_take(merges, sizeof *merged_by_rank);
-    mask = slots - 1;
-    return pairs && merged_by_rank;
+/* Left sides that differ in their lower bits only come to different buckets for the same right side. */
+static uint32_t bucket_of(uint32_t left, uint32_t right) {
+    uint32_t mixed = right * 0x9E3779B1u;
+    return (left ^ mixed >> 12) & bucket_mask;
 }
 
-/* The slot that holds this pair, or the free slot where it belongs. */
-static uint64_t *slot_of(uint32_t left, uint32_t right) {
-    uint64_t pair = (uint64_t)left << 20 | right, mixed = pair * 0x9E3779B97F4A7C15u;
-    uint32_t at = ((uint32_t)(mixed >> 32) ^ (uint32_t)(mixed >> 52)) & mask;
-    while (pairs[at] && pairs[at] >> RANK_BITS != pair)
-        at = (at + 1) & mask;
-    return &pairs[at];
+static uint64_t key_of(uint32_t left, uint32_t right) {
+    return (uint64_t)(left >> bucket_bits) << ID_BITS | right;
 }
 
-void pairs_add(uint32_t rank, uint32_t left, uint32_t right, uint32_t merged) {
-    uint64_t *slot = slot_of(left, right);
-    merged_by_rank[rank] = merged;
-    if (!*slot)
-        *slot = (uint64_t)left << 42 | (uint64_t)right << RANK_BITS | (rank + 1);
+static int reserve(uint32_t merges) {
+    uint32_t buckets = power_of_two(merges / 4);
+    bucket_bits = (uint32_t)__builtin_ctz(buckets);
+    bucket_mask = buckets - 1;
+    key_shift = bucket_bits + 4 + ID_BITS;
+    starts = arena_keep((uint64_t)buckets + 1, sizeof *starts);
+    entries = arena_keep(merges, sizeof *entries);
+    return starts && entries;
+}
+
+/* A counting sort from behind: the best merge of a pair comes first in its bucket. */
+int pairs_build(const struct merge *merges, uint32_t count) {
+    if (!reserve(count))
+        return 0;
+    for (uint32_t rank = 0; rank < count; rank++)
+        if (merges[rank].left != NO_ID)
+            starts[bucket_of(merges[rank].left, merges[rank].right)]++;
+    for (uint32_t bucket = 1; bucket <= bucket_mask + 1; bucket++)
+        starts[bucket] += starts[bucket - 1];
+    for (uint32_t rank = count; rank--;) {
+        const struct merge *merge = &merges[rank];
+        if (merge->left != NO_ID)
+            entries[--starts[bucket_of(merge->left, merge->right)]] =
+                key_of(merge->left, merge->right) << key_shift | (uint64_t)rank << ID_BITS | merge->merged;
+    }
+    return 1;
+}
+
+static uint64_t find(uint32_t left, uint32_t right) {
+    uint64_t key = key_of(left, right);
+    uint32_t bucket = bucket_of(left, right);
+    const uint64_t *end = entries + starts[bucket + 1];
+    for (const uint64_t *entry = entries + starts[bucket]; entry < end; entry++)
+        if (*entry >> key_shift == key)
+            return *entry;
+    return NO_ENTRY;
 }
 
 uint32_t pairs_rank(uint32_t left, uint32_t right) {
-    return ((uint32_t)*slot_of(left, right) & RANK_MASK) - 1; /* a free slot, 0, becomes NO_RANK */
+    uint64_t entry = find(left, right);
+    return entry == NO_ENTRY ? NO_RANK : (uint32_t)(entry >> ID_BITS) & ((1u << (key_shift - ID_BITS)) - 1);
 }
 
-uint32_t pairs_merged(uint32_t rank) {
-    return merged_by_rank[rank];
+uint32_t pairs_merged(uint32_t left, uint32_t right) {
+    return (uint32_t)find(left, right) & ID_MASK;
 }

@@ -1,21 +1,31 @@
 /* Merges: which pairs of tokens become which token, and how soon.
  *
- *   (left id, right id) -> rank  open addressing, 8-byte slots, at most two thirds full
- *   rank -> merged id            an array
+ * Buckets of two to four entries on average lie one after another without a gap: 9 bytes a merge. An entry's 64 bits,
+ * for 2^b buckets and ids of 20 bits (the bound of stream.c):
+ *
+ *   left's upper 20 - b bits | right: 20 | rank: b + 4 | merged: 20
+ *
+ * left's lower bits follow from right and the number of the bucket. That leaves a rank the room it needs, for there are fewer
+ * than 2^(b + 4) merges: the more of them, the more buckets.
  */
 #ifndef PAIRS_H
 #define PAIRS_H
 
 #include <stdint.h>
 
-/* Room for `merges` pairs; 0 when the arena is full. */
-int pairs_reserve(uint32_t merges);
+/* Ids. */
+struct merge {
+    uint32_t left; /* NO_ID: no merge */
+    uint32_t right, merged;
+};
 
-/* Adds a merge, unless a better one joins the same pair. */
-void pairs_add(uint32_t rank, uint32_t left, uint32_t right, uint32_t merged);
+/* Enters merges in the order of their ranks; of two that join the same pair the first counts. 0 when the arena is full. */
+int pairs_build(const struct merge *merges, uint32_t count);
 
-/* The rank at which two neighbours merge, or NO_RANK of chain.h; and what they become. */
+/* The rank at which two neighbours merge, or NO_RANK of chain.h. */
 uint32_t pairs_rank(uint32_t left, uint32_t right);
-uint32_t pairs_merged(uint32_t rank);
+
+/* What two neighbours that merge become. */
+uint32_t pairs_merged(uint32_t left, uint32_t right);
 
 #endif

@@ -25,7 +25,7 @@ static struct node *grow(struct node *parent, uint8_t byte) {
     struct node *found = parent ? child_of(parent, byte) : roots[byte];
     if (found)
         return found;
-    struct node *made = arena_take(1, sizeof *made);
+    struct node *made = arena_keep(1, sizeof *made);
     if (!made)
         return 0;
     *made = (struct node){0, parent ? parent->child : 0, 0, byte};

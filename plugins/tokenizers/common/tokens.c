@@ -3,6 +3,9 @@
 #include "arena.h"
 #include "sealhost_guest.h"
 
+#define ID_BITS 20
+#define ID_MASK ((1u << ID_BITS) - 1)
+
 uint32_t power_of_two(uint32_t wanted) {
     uint32_t size = 16;
     while (size < wanted)
@@ -10,16 +13,7 @@ uint32_t power_of_two(uint32_t wanted) {
     return size;
 }
 
-int tokens_reserve(struct tokens *tokens, uint32_t count) {
-    uint32_t slots = power_of_two(count * 2);
-    tokens->by_bytes = arena_take(slots, sizeof *tokens->by_bytes);
-    tokens->mask = slots - 1;
-    for (uint32_t byte = 0; byte < 256; byte++)
-        tokens->byte_ids[byte] = NO_ID;
-    return tokens->by_bytes != 0;
-}
-
-/* FNV-1a, with a final mix because only the low bits are used. */
+/* FNV-1a, with a final mix because buckets are numbered by the low bits. */
 uint32_t hash_bytes(const uint8_t *bytes, uint32_t length) {
     uint32_t hash = 2166136261u;
     for (uint32_t i = 0; i < length; i++)
@@ -28,28 +22,54 @@ uint32_t hash_bytes(const uint8_t *bytes, uint32_t length) {
     return hash * 0x2C1B3C6Du ^ hash >> 12;
 }
 
-/* The slot that holds these bytes, or the free slot where they belong. */
-static uint32_t *slot_of(const struct tokens *tokens, const uint8_t *bytes, uint32_t length) {
-    uint32_t at = hash_bytes(bytes, length) & tokens->mask;
-    for (uint32_t *slot = &tokens->by_bytes[at]; *slot; slot = &tokens->by_bytes[at]) {
-        uint32_t start = tokens->offsets[*slot - 1], size = tokens->offsets[*slot] - start;
-        if (size == length && equal_bytes(tokens->bytes + start, bytes, length))
-            break;
-        at = (at + 1) & tokens->mask;
-    }
-    return &tokens->by_bytes[at];
+static uint32_t length_of(const struct tokens *tokens, uint32_t id) {
+    return tokens->offsets[id + 1] - tokens->offsets[id];
 }
 
-void tokens_add(struct tokens *tokens, uint32_t id) {
-    uint32_t start = tokens->offsets[id], length = tokens->offsets[id + 1] - start;
-    uint32_t *slot = slot_of(tokens, tokens->bytes + start, length);
-    if (*slot)
-        return;
-    *slot = id + 1;
-    if (length > tokens->longest)
-        tokens->longest = length;
+static uint32_t hash_of(const struct tokens *tokens, uint32_t id) {
+    return hash_bytes(tokens->bytes + tokens->offsets[id], length_of(tokens, id));
+}
+
+/* Texts that can be found; notes the longest one. */
+static uint32_t count_found(struct tokens *tokens, const uint8_t *found) {
+    uint32_t number = 0;
+    for (uint32_t id = 0; id < tokens->count; id++) {
+        number += found[id];
+        if (found[id] && length_of(tokens, id) > tokens->longest)
+            tokens->longest = length_of(tokens, id);
+    }
+    return number;
+}
+
+/* A counting sort from behind: of equal texts the first one comes first in its bucket, and is the one that is found. */
+int tokens_index(struct tokens *tokens, const uint8_t *found) {
+    uint32_t number = count_found(tokens, found), buckets = power_of_two(number / 4);
+    uint32_t *starts = arena_keep((uint64_t)buckets + 1, sizeof *starts);
+    uint32_t *entries = arena_keep(number, sizeof *entries);
+    if (!starts || !entries)
+        return 0;
+    tokens->starts = starts;
+    tokens->entries = entries;
+    tokens->mask = buckets - 1;
+    for (uint32_t id = 0; id < tokens->count; id++)
+        starts[hash_of(tokens, id) & tokens->mask] += found[id];
+    for (uint32_t bucket = 1; bucket <= buckets; bucket++)
+        starts[bucket] += starts[bucket - 1];
+    for (uint32_t id = tokens->count; id--;)
+        if (found[id]) {
+            uint32_t hash = hash_of(tokens, id);
+            entries[--starts[hash & tokens->mask]] = (hash & ~ID_MASK) | id;
+        }
+    return 1;
 }
 
 uint32_t tokens_find(const struct tokens *tokens, const uint8_t *bytes, uint32_t length) {
-    return *slot_of(tokens, bytes, length) - 1; /* a free slot, 0, becomes NO_ID */
+    uint32_t hash = hash_bytes(bytes, length), bucket = hash & tokens->mask;
+    for (uint32_t at = tokens->starts[bucket]; at < tokens->starts[bucket + 1]; at++) {
+        uint32_t entry = tokens->entries[at], id = entry & ID_MASK;
+        if ((entry ^ hash) <= ID_MASK && length_of(tokens, id) == length &&
+            equal_bytes(tokens->bytes + tokens->offsets[id], bytes, length))
+            return id;
+    }
+    return NO_ID;
 }

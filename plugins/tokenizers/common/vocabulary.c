@@ -73,7 +73,7 @@ static uint32_t settle_blanks(uint8_t *to, const uint8_t *text, uint32_t length,
     return length;
 }
 
-/* Enters one settled token into the lookups that its type asks for. */
+/* Enters one settled token into the byte look-up and the special tokens, if its type asks for that. */
 static int enter(uint32_t id, int found) {
     struct tokens *tokens = &vocabulary.tokens;
     uint8_t type = tokens->types[id];
@@ -81,53 +81,60 @@ static int enter(uint32_t id, int found) {
     int stands_for_byte = vocabulary.spelling == SPELLS_ALPHABET ? found : type == SEALHOST_TYPE_BYTE;
     if (length == 1 && stands_for_byte && tokens->byte_ids[tokens->bytes[start]] == NO_ID)
         tokens->byte_ids[tokens->bytes[start]] = id;
-    if (found)
-        tokens_add(tokens, id);
     int special =
         type == SEALHOST_TYPE_CONTROL || type == SEALHOST_TYPE_USER_DEFINED || type == SEALHOST_TYPE_UNKNOWN;
     return !special || special_add(tokens, id);
 }
 
-/* Closes the gaps between token bytes, in place, and makes them findable. */
-static int32_t fill_tokens(const struct texts *texts, const uint8_t *types, uint32_t *offsets) {
+/* Closes the gaps between token bytes, in place, and says of each id whether its bytes can be found. */
+static int32_t settle(const struct texts *texts, uint32_t *offsets, uint8_t *found) {
     struct tokens *tokens = &vocabulary.tokens;
-    tokens->count = texts->count;
-    tokens->bytes = texts->bytes;
-    tokens->offsets = offsets;
-    tokens->types = types;
     uint32_t used = 0;
     for (uint32_t id = 0; id < texts->count; id++) {
         uint32_t length;
         const uint8_t *text = text_of(texts, id, &length);
-        int found;
-        if (types[id] > SEALHOST_TYPE_BYTE)
+        uint8_t type = tokens->types[id];
+        int findable;
+        if (type > SEALHOST_TYPE_BYTE)
             return fail_at("unknown type", id);
         offsets[id] = used;
         used += vocabulary.spelling == SPELLS_ALPHABET
-                    ? settle_alphabet(texts->bytes + used, text, length, types[id], &found)
-                    : settle_blanks(texts->bytes + used, text, length, types[id], &found);
+                    ? settle_alphabet(texts->bytes + used, text, length, type, &findable)
+                    : settle_blanks(texts->bytes + used, text, length, type, &findable);
         offsets[id + 1] = used;
-        if (!enter(id, found))
+        found[id] = (uint8_t)findable;
+        if (!enter(id, findable))
             return fail_full();
     }
     return SEALHOST_OK;
 }
 
-static int32_t build(struct source *source) {
-    uint32_t count = source->tokens.count;
-    uint32_t *offsets = arena_take((uint64_t)count + 1, sizeof *offsets);
-    uint8_t *types = arena_take(count, 1);
-    if (!offsets || !types || !tokens_reserve(&vocabulary.tokens, count))
-        return fail_full();
-    copy_bytes(types, source->types, count);
-    int32_t status = fill_tokens(&source->tokens, types, offsets);
-    return status ? status : guest_build(source);
+/* Copies the settled bytes out of the stream, to where the tables lie. */
+static int keep_bytes(struct tokens *tokens) {
+    uint32_t length = tokens->offsets[tokens->count];
+    uint8_t *bytes = arena_keep(length, 1);
+    if (bytes)
+        copy_bytes(bytes, tokens->bytes, length);
+    tokens->bytes = bytes;
+    return bytes != 0;
 }
 
-/* All of the stream but the `kept` token bytes is dead: as zeros it costs a snapshot nothing. */
-static void forget_stream(uint8_t *stream, uint32_t length, uint8_t *bytes, uint32_t kept) {
-    clear_bytes(stream, (size_t)(bytes - stream));
-    clear_bytes(bytes + kept, (size_t)(stream + length - (bytes + kept)));
+static int32_t build_tokens(const struct source *source) {
+    struct tokens *tokens = &vocabulary.tokens;
+    uint32_t count = source->tokens.count, mark = arena_mark();
+    uint32_t *offsets = arena_keep((uint64_t)count + 1, sizeof *offsets);
+    uint8_t *types = arena_keep(count, 1), *found = arena_take(count, 1);
+    if (!offsets || !types || !found)
+        return fail_full();
+    copy_bytes(types, source->types, count);
+    *tokens = (struct tokens){.count = count, .bytes = source->tokens.bytes, .offsets = offsets, .types = types};
+    for (uint32_t byte = 0; byte < 256; byte++)
+        tokens->byte_ids[byte] = NO_ID;
+    int32_t status = settle(&source->tokens, offsets, found);
+    if (!status && (!keep_bytes(tokens) || !tokens_index(tokens, found)))
+        status = fail_full();
+    arena_release(mark);
+    return status;
 }
 
 int32_t vocabulary_read(uint8_t *stream, uint32_t length) {
@@ -138,8 +145,10 @@ int32_t vocabulary_read(uint8_t *stream, uint32_t length) {
     if (!status)
         status = read_flags(source.flags, source.tokens.count);
     if (!status)
-        status = build(&source);
+        status = build_tokens(&source);
     if (!status)
-        forget_stream(stream, length, source.tokens.bytes, vocabulary.tokens.offsets[source.tokens.count]);
+        status = guest_build(&source);
+    if (!status)
+        arena_wipe();
     return status;
 }

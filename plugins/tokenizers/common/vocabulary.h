@@ -21,7 +21,7 @@ struct vocabulary {
 
 extern struct vocabulary vocabulary;
 
-/* Parses `length` bytes of the arena, which it then reuses: the token bytes stay there, the rest becomes zero.
+/* Parses `length` bytes that were taken from the arena, changes them in place, and gives all that was taken back.
  * Returns SEALHOST_OK or an error whose text is set. */
 int32_t vocabulary_read(uint8_t *stream, uint32_t length);
 

@@ -16,7 +16,7 @@ static uint32_t rank_of_bits(uint32_t bits) {
 }
 
 int ranks_read(const uint8_t *scores, uint32_t count) {
-    ranks = arena_take(count, sizeof *ranks);
+    ranks = arena_keep(count, sizeof *ranks);
     for (uint32_t id = 0; ranks && id < count; id++)
         ranks[id] = rank_of_bits(load_u32(scores + 4 * id));
     return ranks != 0;

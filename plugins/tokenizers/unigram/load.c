@@ -100,7 +100,6 @@ static uint32_t count_nodes(void) {
         token_text(order[i].id, &length);
         nodes += length - (i ? common_prefix(order[i].id, order[i - 1].id) : 0);
     }
-    clear_bytes(order, (size_t)vocabulary.tokens.count * sizeof *order); /* the arena above its mark is zero */
     arena_release(mark);
     return nodes;
 }

@@ -12,7 +12,7 @@ static float unknown;
 int scores_read(const uint8_t *from) {
     float worst = 3.402823466e38f;
     uint32_t count = vocabulary.tokens.count;
-    scores = arena_take(count, sizeof *scores);
+    scores = arena_keep(count, sizeof *scores);
     if (!scores)
         return 0;
     for (uint32_t id = 0; id < count; id++) {

@@ -17,8 +17,8 @@ int trie_reserve(uint32_t nodes) {
     if (nodes >= 1u << 24) /* so that a key fits 32 bits */
         return 0;
     uint32_t size = power_of_two(nodes + nodes / 2 + 1);
-    slots = arena_take(size, sizeof *slots);
-    ids = arena_take((uint64_t)nodes + 1, sizeof *ids);
+    slots = arena_keep(size, sizeof *slots);
+    ids = arena_keep((uint64_t)nodes + 1, sizeof *ids);
     mask = size - 1;
     used = 1;
     return slots && ids;
