@@ -1,6 +1,8 @@
-"""Changes of files that crashes and other processes cannot split (README clauses 10.8 and 11.4).
+"""Changes of files that crashes and other processes cannot split (README clauses 9.1, 9.4, 10.8 and 11.4).
 
 * `replace_file`: after any crash either the old file or the new one is there, whole.
+* `write_new_file`: after any crash the file is there, whole, or nothing is.
+* `new_folder`: a folder is there with all that it holds, or not at all; what killed writers left is removed.
 * `locked_folder`: of two processes that read, decide and write, the second one reads what the first has written.
 """
 
@@ -9,14 +11,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .errors import Code, SealError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LOCK_PATIENCE_S: Final = 10.0
 """Seconds to wait for another process's update, which takes milliseconds."""
@@ -56,10 +59,18 @@ def locked_folder(folder: Path, *names: str) -> Iterator[None]:
 
 
 def _try_lock(descriptor: int) -> bool:
+    """Takes a folder's lock if nobody holds it.
+
+    Raises:
+        SealError: E_IO where the file system has no locks.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        problem = f"cannot lock the folder: {error.strerror}"
+        raise SealError(Code.IO, "folder", problem, "use a file system that has locks") from error
     return True
 
 
@@ -94,6 +105,106 @@ def replace_file(path: Path, data: bytes, *, mode: int) -> None:
     finally:
         if temporary is not None:
             os.unlink(temporary)  # noqa: PTH108 — see above
+
+
+def write_new_file(path: Path, data: bytes, *, mode: int) -> None:
+    """Makes a file that must not be there yet: whole, durable, with its final mode from the first byte on.
+
+    It gets its name when it is complete, so that who is killed leaves nothing. Where a file system has no files without
+    a name, it is a temporary sibling until then.
+
+    Raises:
+        SealError: E_USAGE if it exists, E_IO.
+    """
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _link_new(folder, path, data, mode)
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except FileExistsError as error:
+        problem = "expected a path that is free, got an existing file"
+        raise SealError(Code.USAGE, str(path), problem, "choose another name; nothing was overwritten") from error
+    except OSError as error:
+        raise SealError(
+            Code.IO, str(path), f"cannot write: {error.strerror}", "check the folder and its rights"
+        ) from error
+
+
+def _link_new(folder: int, path: Path, data: bytes, mode: int) -> None:
+    if os.path.lexists(path):
+        raise FileExistsError
+    try:
+        descriptor = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
+    except OSError:
+        replace_file(path, data, mode=mode)  # who takes the name in this very moment loses it
+        return
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, mode)
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+        # linkat follows the link only where a folder's descriptor is given
+        os.link(f"/proc/self/fd/{descriptor}", path.name, dst_dir_fd=folder, follow_symlinks=True)
+
+
+_TEMPORARY_FOLDER: Final = ".tmp"
+_PREFIX_CHARACTERS: Final = 64
+"""Characters of a folder's name in that of its temporary sibling: all of it could be too long."""
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A temporary sibling of `path`, to be filled and renamed to it; gone at the end if it was not.
+
+    Whoever makes one holds its lock, so the next one sees which of them nobody fills any more.
+
+    Raises:
+        OSError: from making it.
+    """
+    import shutil  # noqa: PLC0415 — verifiers make no folders
+    import tempfile  # noqa: PLC0415
+
+    prefix = f".{path.name[:_PREFIX_CHARACTERS]}."
+    for left in _abandoned(path.parent, prefix):
+        shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=_TEMPORARY_FOLDER, dir=path.parent))
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(SealError):  # where there are no locks nothing is removed either
+            _try_lock(descriptor)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _abandoned(parent: Path, prefix: str) -> list[Path]:
+    """Folders of ours that were begun by somebody who is no more."""
+    form = re.compile(re.escape(prefix) + r"[a-z0-9_]{8}" + re.escape(_TEMPORARY_FOLDER))
+    return [one for one in parent.iterdir() if form.fullmatch(one.name) and _is_abandoned(one)]
+
+
+def _is_abandoned(folder: Path) -> bool:
+    with contextlib.suppress(OSError, SealError), contextlib.ExitStack() as stack:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        stack.callback(os.close, descriptor)
+        # an empty one may be about to be locked; it harms nobody
+        is_ours = os.fstat(descriptor).st_uid == os.geteuid()
+        return is_ours and any(folder.iterdir()) and _try_lock(descriptor)
+    return False
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder and those above it, none of which group or others may write (clause 5.4), whatever the umask.
+
+    Raises:
+        OSError: from making them.
+    """
+    if not path.parent.exists():
+        make_folder(path.parent)
+    path.mkdir(mode=0o755, exist_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

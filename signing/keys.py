@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from .durable import write_new_file
 from .ed25519 import KEY_BYTES, key_flaw, signature_flaw
 from .errors import Code, SealError
 from .limits import MAX_KEY_FILE_BYTES
@@ -162,32 +163,6 @@ def _private_pem(private_key: Ed25519PrivateKey, passphrase: bytes | None) -> by
         return private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     document = private_key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     return encrypt_pkcs8(document, passphrase)
-
-
-def write_new_file(path: Path, data: bytes, *, mode: int) -> None:
-    """Writes a file that must not exist yet, with its final mode from the first byte on, durably.
-
-    Raises:
-        SealError: E_USAGE if it exists, E_IO.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, mode)
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
-        except BaseException:
-            path.unlink()  # half a file is worse than none
-            raise
-    except FileExistsError as error:
-        problem = "expected a path that is free, got an existing file"
-        raise SealError(Code.USAGE, str(path), problem, "choose another name; nothing was overwritten") from error
-    except OSError as error:
-        raise SealError(
-            Code.IO, str(path), f"cannot write: {error.strerror}", "check the folder and its rights"
-        ) from error
 
 
 def is_encrypted(data: bytes) -> bool:

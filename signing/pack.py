@@ -1,6 +1,7 @@
 """Makes a bundle's directory (README clauses 9.1 and 9.2).
 
 * Everything is written to a temporary sibling, made durable and renamed: the bundle is there as a whole or not at all.
+  What a killed `pack` of the same bundle left is removed.
 * Nothing is ever overwritten.
 * The weights are copied inside the kernel (as a reflink where the file system can) and hashed from the copy, so
   memory stays flat and the manifest describes the bytes that are in the bundle.
@@ -14,8 +15,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +22,14 @@ from typing import TYPE_CHECKING, Final
 
 from .chunks import Meter, chunk_table, flat_digest
 from .copying import Model, copy_model, open_model
-from .durable import sync_folder
+from .durable import new_folder, sync_folder, write_new_file
 from .errors import Code, SealError
-from .keys import write_new_file
 from .limits import CHUNK_BYTES, DIGEST_BYTES
 from .manifest import SCHEMA, FileEntry, FileRole, Manifest, PluginEntry, TemplateRelation, encode_manifest
 from .names import MANIFEST, WEIGHTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from .declaration import PluginSource
 
@@ -110,7 +108,7 @@ def pack(  # noqa: PLR0913 — a bundle has that many parts
         with contextlib.ExitStack() as stack:
             weights = stack.enter_context(open_model(model)) if model is not None else None
             _check_arguments(head, _draft(weights) + entries)
-            folder = stack.enter_context(_new_folder(out))
+            folder = stack.enter_context(new_folder(out))
             for _, path, data in small:
                 (folder / path).parent.mkdir(mode=0o755, exist_ok=True)
                 write_new_file(folder / path, data, mode=0o644)
@@ -201,16 +199,6 @@ def _weights_entries(size: int, flat: str, table_digest: str) -> tuple[FileEntry
 def _draft(model: Model | None) -> tuple[FileEntry, ...]:
     """The weights' entries before anything was hashed."""
     return _weights_entries(model.size, _NO_DIGEST, _NO_DIGEST) if model is not None else ()
-
-
-@contextlib.contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """A temporary sibling of `out`, gone at the end unless it was renamed."""
-    folder = Path(tempfile.mkdtemp(prefix=f".{out.name[:64]}.", suffix=".tmp", dir=out.parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _pack_weights(

@@ -22,13 +22,12 @@ import json
 import os
 import stat
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from . import limits
-from .durable import locked_folder, replace_file, sync_folder
+from .durable import locked_folder, make_folder, new_folder, replace_file, sync_folder
 from .errors import Code, SealError
 from .marks import (
     REPACK,
@@ -48,6 +47,7 @@ from .strict_json import parse_strict_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from .trust import DirectoryTrust
 
@@ -248,17 +248,11 @@ def encode(marks: Marks) -> bytes:
 
 def _make(folder: Path) -> None:
     """Makes a state folder that is never there without its file (clause 11.3)."""
-    import shutil  # noqa: PLC0415 — verbs that only compare with the state make no folders
-    import tempfile  # noqa: PLC0415
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    make_folder(folder.parent)
+    with new_folder(folder) as new:
         replace_file(new / STATE_FILE, encode(Marks()), mode=0o600)
         with contextlib.suppress(OSError):  # another process was faster; any other reason shows when it is opened
             new.rename(folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
     sync_folder(folder.parent)
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from .durable import locked_folder, replace_file
+from .durable import locked_folder, make_folder, replace_file, write_new_file
 from .errors import Code, SealError
-from .keys import PUBLIC_SUFFIX, PublicKey, parse_public_key, public_key_of, write_new_file
+from .keys import PUBLIC_SUFFIX, PublicKey, parse_public_key, public_key_of
 from .marks import Mark, check_newer
 from .signed_text import REVOCATIONS_DOMAIN, TRUST_DOMAIN, SignedText
 from .strict_toml import parse_strict_toml
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 _REMEDY: Final = "fetch the current file; an older one may trust keys that were revoked since"
 EVERYTHING: Final = ("*",)
 _FILE_MODE: Final = 0o644
+_REPLACED: Final = (POLICY_FILE, REVOCATIONS_FILE, f"*{PUBLIC_SUFFIX}")
+"""Files that are written under the folder's lock; the last is a pattern."""
 _SHORTEST_ID: Final = 16
 """Hex digits of a key id that a person may give: what messages show, 64 bits."""
 
@@ -98,11 +100,11 @@ def add_key(keys_dir: Path, key: PublicKey, grant: Grant, *, draft: Path | None 
         SealError: E_USAGE (a root must sign the change, or the name is taken), what the verifier says to the result.
     """
     try:
-        keys_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_folder(keys_dir)
     except OSError as error:
         problem = f"cannot make the keys folder: {error.strerror}"
         raise SealError(Code.IO, str(keys_dir), problem, "name another with --keys") from error
-    with locked_folder(keys_dir, POLICY_FILE, REVOCATIONS_FILE):
+    with locked_folder(keys_dir, *_REPLACED):
         return _add_key(keys_dir, key, grant, draft)
 
 
@@ -207,7 +209,7 @@ def revoke_key(
     Raises:
         SealError: E_USAGE (no such key), E_THRESHOLD (too few root keys), what the verifier says to the result.
     """
-    with locked_folder(keys_dir, POLICY_FILE, REVOCATIONS_FILE):
+    with locked_folder(keys_dir, *_REPLACED):
         return _revoke_key(keys_dir, named, reason, root_keys, draft)
 
 
@@ -307,7 +309,7 @@ def rotate(keys_dir: Path, data: bytes, where: str) -> Path:
         SealError: E_THRESHOLD (the root, old and new, has not signed it), E_ROLLBACK, E_EQUIVOCATION, and what the
             verifier says to the result.
     """
-    with locked_folder(keys_dir, POLICY_FILE, REVOCATIONS_FILE):
+    with locked_folder(keys_dir, *_REPLACED):
         return _rotate(keys_dir, data, where)
 
 

@@ -12,13 +12,13 @@ Example:
 from __future__ import annotations
 
 import os
-import stat
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from .errors import Code, SealError
 from .keys import PRIVATE_MARKER, PRIVATE_SUFFIX, PUBLIC_SUFFIX, PublicKey, parse_public_key
 from .limits import MAX_KEY_FILE_BYTES, MAX_KEYS, MAX_TRUST_FILE_BYTES
+from .ownership import check, check_folder
 from .source import Source
 from .trust_file import POLICY_FILE, REVOCATIONS_FILE, Policy, Revocations, revoked
 
@@ -70,8 +70,9 @@ class DirectoryTrust:
         revocations: What revoked.toml says; None without one.
 
     Raises:
-        SealError: E_PERM (writable by others, a private key or anything but plain files inside), E_KEY (a key that
-            is not sound), E_UNTRUSTED (no key), E_PARSE, E_SIG, E_THRESHOLD (a trust file that is not sound), E_IO.
+        SealError: E_PERM (others own it or may write it, a private key or anything but plain files inside), E_KEY (a
+            key that is not sound), E_UNTRUSTED (no key), E_PARSE, E_SIG, E_THRESHOLD (a trust file that is not
+            sound), E_IO.
     """
 
     __slots__ = ("_clock", "_where", "keys", "names", "policy", "revocations")
@@ -142,7 +143,7 @@ def read_keys_folder(keys_dir: Path) -> dict[str, bytes]:
         raise SealError(code, error.where, error.problem, remedy) from error
     with source:
         with source.folder("") as descriptor:
-            _check_mode(str(keys_dir), os.fstat(descriptor).st_mode)
+            check_folder(keys_dir, descriptor)
         files = _read_files(source, str(keys_dir))
     return {name: data for name, data in files.items() if name.endswith(PUBLIC_SUFFIX) or name in _TRUST_FILES}
 
@@ -166,7 +167,7 @@ def _read_key_file(source: Source, name: str) -> bytes:
     try:
         descriptor = source.open(name)
         try:
-            _check_mode(name, os.fstat(descriptor).st_mode)
+            check(name, descriptor)
         finally:
             os.close(descriptor)
         data = source.read(name, MAX_TRUST_FILE_BYTES if name in _TRUST_FILES else MAX_KEY_FILE_BYTES)
@@ -178,9 +179,3 @@ def _read_key_file(source: Source, name: str) -> bytes:
         problem = "expected public keys only, got a private key"
         raise SealError(Code.PERM, name, problem, "move the private key away from the machine that verifies")
     return data
-
-
-def _check_mode(where: str, mode: int) -> None:
-    if mode & stat.S_IWOTH:
-        problem = f"expected a mode that others cannot write, got {stat.S_IMODE(mode):04o}"
-        raise SealError(Code.PERM, where, problem, "run: chmod o-w on it, and check that the keys are still yours")

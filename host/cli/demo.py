@@ -82,12 +82,13 @@ def demo(*, engine: EngineOptions = DEFAULTS) -> None:
 
 def _prepare_keys(places: Places) -> None:
     """A key pair: the private half in a folder of its own, the public half in the trust store."""
-    from ...signing.keys import parse_private_key, public_key_of, write_key_pair  # noqa: PLC0415 — signing verbs only
+    from ...signing.durable import make_folder, replace_file  # noqa: PLC0415 — signing verbs only
+    from ...signing.keys import parse_private_key, public_key_of, write_key_pair  # noqa: PLC0415
 
     secret = places.private_key.parent
-    secret.mkdir(parents=True, exist_ok=True)
+    make_folder(secret)
     secret.chmod(0o700)
-    places.public_key.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    make_folder(places.public_key.parent)
     made = secret / places.public_key.name
     if not places.private_key.exists():
         made.unlink(missing_ok=True)
@@ -95,7 +96,7 @@ def _prepare_keys(places: Places) -> None:
         say(f"made a key pair: {places.private_key}")
     key = public_key_of(parse_private_key(places.private_key.read_bytes(), None, places.private_key.name))
     if not places.public_key.exists() or places.public_key.read_bytes() != key.to_pem():
-        places.public_key.write_bytes(key.to_pem())
+        replace_file(places.public_key, key.to_pem(), mode=0o644)
         say(f"you now trust the demo's key: {places.public_key}")
 
 

@@ -9,10 +9,12 @@ import re
 import shutil
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sealhost.signing.durable import write_new_file
 from sealhost.signing.ed25519 import L, add, decode, multiply
-from sealhost.signing.keys import _SPKI_PREFIX, public_key_of, write_new_file
+from sealhost.signing.keys import _SPKI_PREFIX, public_key_of
 from sealhost.signing.signature import SignatureFile, signed_message
 
 GENERATOR = bytes.fromhex("5866666666666666666666666666666666666666666666666666666666666666")
@@ -150,6 +152,16 @@ def chmod_keys(lab, mode: int) -> None:
 
 def chmod_key(lab, mode: int) -> None:
     (lab.keys / "lab.pub").chmod(mode)
+
+
+def share(lab, path: str, mode: int, owner: int = -1, group: int = -1) -> None:
+    """Gives rights to what lies beside the bundle, or above it, away."""
+    place = lab.keys.parent / path
+    try:
+        os.chown(place, owner, group)
+    except PermissionError:
+        pytest.skip("only root can give files away")
+    place.chmod(mode)
 
 
 def private_key_in_keys(lab, path: str) -> None:

@@ -70,6 +70,7 @@ from attack_signers import (
     replace,
     resize_signature,
     set_value,
+    share,
     sign_other_message,
     small_order_r,
     uncanonical_base64,
@@ -98,7 +99,7 @@ OPERATIONS = {
         *(mixed_line_ends, upper_key_id, lying_key_id, other_key, misnamed_co_signature, wrong_co_signature),
         *(prehashed, sign_other_message, many_signatures),
         *(chmod_keys, chmod_key, private_key_in_keys, key_to_symlink, keys_to_symlink, fifo_in_keys),
-        *(folder_in_keys, key_file, no_keys, keys_gone, weak_key, mixed_order_key),
+        *(folder_in_keys, share, key_file, no_keys, keys_gone, weak_key, mixed_order_key),
         *(replace, raw_manifest, raw_manifest_hex),
     )
 } | {"set": set_value}

@@ -114,7 +114,7 @@ BAD_ARGUMENTS = {
 
 @pytest.mark.parametrize("changes", BAD_ARGUMENTS.values(), ids=BAD_ARGUMENTS)
 def test_bad_arguments_are_refused_before_anything_is_written(tmp_path, packing, monkeypatch, changes) -> None:
-    monkeypatch.setattr("sealhost.signing.pack.tempfile.mkdtemp", lambda **_: pytest.fail("something was written"))
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: pytest.fail("something was written"))
     with pytest.raises(SealError) as caught:
         packing(**changes)
     assert (caught.value.code, caught.value.exit_code) == (Code.USAGE, 2)
