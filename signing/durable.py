@@ -52,7 +52,8 @@ def locked_folder(folder: Path, *names: str) -> Iterator[None]:
             time.sleep(_LOCK_POLL_S)
         for name in names:
             for left in folder.glob(f".{name}.*{_NEW}"):
-                left.unlink(missing_ok=True)  # nobody else is writing it: whoever writes holds the lock
+                with contextlib.suppress(OSError):  # a folder, or another user's: in nobody's way
+                    left.unlink()  # nobody else is writing it: whoever writes holds the lock
         yield
     finally:
         os.close(descriptor)

@@ -12,6 +12,7 @@ A refusal names the file, what was expected, what was found and what to do:
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum, StrEnum
 
 
@@ -82,10 +83,20 @@ MAX_SHOWN_CHARACTERS = 200
 """Longest piece of a third party's text that a message repeats."""
 
 
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters, marks and symbols that show nothing; the separators and format characters that do so are not printable."""
+
+
 def escape_for_terminal(text: str) -> str:
-    """Replaces every character that could steer a terminal by its escape, and shortens what is long."""
+    """Replaces every character that could steer a terminal, or shows nothing, by its escape; shortens what is long."""
     shown = text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in shown)
+    return "".join(c if _is_plain(c) else c.encode("unicode_escape", "backslashreplace").decode() for c in shown)
+
+
+def _is_plain(character: str) -> bool:
+    return character.isprintable() and not _INVISIBLE.match(character)
 
 
 class SealhostError(Exception):

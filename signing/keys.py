@@ -36,11 +36,13 @@ PRIVATE_SUFFIX: Final = ".key"
 PRIVATE_MARKER: Final = b"PRIVATE KEY-----"
 """What every PEM of a private key has in its first line, OpenSSH's format included."""
 
+_OPENSSH: Final = b"-----BEGIN OPENSSH PRIVATE KEY-----"
 _SPKI_PREFIX: Final = bytes.fromhex("302a300506032b6570032100")
 _SSH_PREFIX: Final = b"\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x20"
 _PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/=\n]+)\n-----END PUBLIC KEY-----\n*")
 _SSH = re.compile(rb"ssh-ed25519 ([A-Za-z0-9+/=]+)(?: [^\n]*)?\n*")
-_KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+KEY_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""What a key may be called: its files, and in a policy."""
 _OTHERS_MAY_READ: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -133,7 +135,7 @@ def write_key_pair(folder: Path, name: str, *, passphrase: bytes | None) -> Publ
     Raises:
         SealError: E_USAGE (name, empty passphrase, a file is there), E_IO.
     """
-    if not _KEY_NAME.fullmatch(name):
+    if not KEY_NAME.fullmatch(name):
         problem = "expected a key name of up to 64 letters, digits, '.', '_', '-', got another"
         raise SealError(Code.USAGE, name, problem, "give the key a plain name, such as acme-2026")
     if passphrase == b"":
@@ -186,6 +188,9 @@ def read_private_key_file(path: Path) -> bytes:
     if stat.S_ISREG(mode) and mode & _OTHERS_MAY_READ:
         problem = f"expected mode 0600, got {stat.S_IMODE(mode):04o}"
         raise SealError(Code.PERM, str(path), problem, f"run: chmod 600 {path.name}")
+    if _OPENSSH in data:
+        problem = "expected a PKCS#8 PEM private key, got one in OpenSSH's own format"
+        raise SealError(Code.KEY, str(path), problem, "make one with `sealhost keygen`")
     if PRIVATE_MARKER not in data or len(data) > MAX_KEY_FILE_BYTES:
         problem = "expected a PKCS#8 PEM private key, got something else"
         raise SealError(Code.KEY, str(path), problem, "give the .key file that `sealhost keygen` wrote")

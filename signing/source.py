@@ -131,12 +131,12 @@ class Source:
         with self.folder(parent) as folder:
             try:
                 # looked at before it is opened: opening a device can have effects
-                _check_plain(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
+                check_plain(path, os.stat(name, dir_fd=folder, follow_symlinks=False))
                 descriptor = os.open(name, _OPEN, dir_fd=folder)
             except OSError as error:
                 raise _refuse(path, error) from error
         try:
-            _check_plain(path, os.fstat(descriptor))
+            check_plain(path, os.fstat(descriptor))
         except SealError:
             os.close(descriptor)
             raise
@@ -200,7 +200,12 @@ class Source:
         return found
 
 
-def _check_plain(path: str, status: os.stat_result) -> None:
+def check_plain(path: str, status: os.stat_result) -> None:
+    """Accepts by returning that what stands at a path is a regular file with one link.
+
+    Raises:
+        SealError: E_FILETYPE.
+    """
     kind = _kind(status.st_mode)
     if kind != "file":
         raise filetype_error(path, f"a {kind}" if kind != "other" else "a special file")

@@ -42,7 +42,7 @@ from .marks import (
     raised,
     seen,
 )
-from .source import Source
+from .source import Source, check_plain
 from .strict_json import parse_strict_json
 
 if TYPE_CHECKING:
@@ -111,6 +111,11 @@ class State:
             with Source(self.folder) as source:
                 with source.folder("") as descriptor:
                     _check_mode(self.folder, os.fstat(descriptor).st_mode)
+                descriptor = source.open(STATE_FILE)
+                try:
+                    _check_mode(self.folder / STATE_FILE, os.fstat(descriptor).st_mode)
+                finally:
+                    os.close(descriptor)
                 return source.read(STATE_FILE, limits.MAX_MANIFEST_BYTES)
         except SealError as error:
             if error.code in {Code.IO, Code.STATE}:  # nothing is broken; what they say mends it
@@ -213,17 +218,22 @@ class State:
         data = encode(marks)
         if len(data) > limits.MAX_MANIFEST_BYTES:
             raise self._broken("expected room for another name, got a full state")
+        self._parse(data)  # what nobody could read again is not written
         replace_file(self.folder / STATE_FILE, data, mode=0o600)
 
     def _log(self, action: str, **facts: object) -> None:
         """One line, durable before the state changes: what an operator accepted is never without a trace."""
         line = json.dumps({"time": iso_time(self._clock()), "action": action, **facts}) + "\n"
         try:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with os.fdopen(os.open(self.folder / LOG_FILE, flags, 0o600), "wb") as file:
+                check_plain(LOG_FILE, os.fstat(file.fileno()))  # not a pipe, nor another file's second name
                 file.write(line.encode())
                 file.flush()
                 os.fsync(file.fileno())
+        except SealError as error:
+            remedy = "see what it is, and move it out of the state folder"
+            raise SealError(Code.STATE, LOG_FILE, error.problem, remedy) from error
         except OSError as error:
             raise SealError(Code.IO, LOG_FILE, f"cannot write: {error.strerror}", "check the state folder") from error
 
@@ -256,7 +266,7 @@ def _make(folder: Path) -> None:
     sync_folder(folder.parent)
 
 
-def _check_mode(folder: Path, mode: int) -> None:
+def _check_mode(place: Path, mode: int) -> None:
     if mode & stat.S_IWOTH:
-        problem = f"expected a folder that others cannot write, got {stat.S_IMODE(mode):04o}"
-        raise SealError(Code.STATE, str(folder), problem, "run: chmod o-w on it, and check what it says")
+        problem = f"expected a mode that others cannot write, got {stat.S_IMODE(mode):04o}"
+        raise SealError(Code.STATE, str(place), problem, "run: chmod o-w on it, and check what it says")

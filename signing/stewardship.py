@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from .durable import locked_folder, make_folder, replace_file, write_new_file
 from .errors import Code, SealError
-from .keys import PUBLIC_SUFFIX, PublicKey, parse_public_key, public_key_of
+from .keys import KEY_NAME, PUBLIC_SUFFIX, PublicKey, parse_public_key, public_key_of
 from .marks import Mark, check_newer
 from .signed_text import REVOCATIONS_DOMAIN, TRUST_DOMAIN, SignedText
 from .strict_toml import parse_strict_toml
@@ -109,6 +109,9 @@ def add_key(keys_dir: Path, key: PublicKey, grant: Grant, *, draft: Path | None 
 
 
 def _add_key(keys_dir: Path, key: PublicKey, grant: Grant, draft: Path | None) -> Path:
+    if not KEY_NAME.fullmatch(grant.name):
+        problem = "expected a key name of up to 64 letters, digits, '.', '_', '-', got another"
+        raise SealError(Code.USAGE, grant.name, problem, "give it another by --name")
     files = read_keys_folder(keys_dir)
     if POLICY_FILE not in files and grant.is_plain and draft is None:
         path = keys_dir / (grant.name + PUBLIC_SUFFIX)
@@ -137,7 +140,7 @@ def _granted(publishers: tuple[Publisher, ...], grant: Grant) -> tuple[Publisher
         bundles=grant.bundles or old.bundles,
         kinds=grant.kinds or old.kinds,
         keys=(*old.keys, grant.name),
-        threshold=grant.threshold or old.threshold,
+        threshold=old.threshold if grant.threshold is None else grant.threshold,
     )
     return (*(new if one is old else one for one in publishers), *(() if found else (new,)))
 
@@ -155,7 +158,10 @@ def _policy_of(files: dict[str, bytes], *, without: str = "") -> TrustFile:
     for name, data in files.items():
         if name.endswith(PUBLIC_SUFFIX):
             key = parse_public_key(data, name)
-            entry = KeyEntry(name=name.removesuffix(PUBLIC_SUFFIX), public=key.to_ssh().decode().strip())
+            if not KEY_NAME.fullmatch(stem := name.removesuffix(PUBLIC_SUFFIX)):
+                problem = "expected a file named by up to 64 letters, digits, '.', '_', '-', got another"
+                raise SealError(Code.USAGE, name, problem, "rename it: in a policy a key is called as its file was")
+            entry = KeyEntry(name=stem, public=key.to_ssh().decode().strip())
             if key.key_id != without:
                 keys.setdefault(key.key_id, entry)
     publishers = tuple(

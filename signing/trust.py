@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .manifest import Manifest
+    from .source import Found
 
 _TRUST_FILES: Final = frozenset({POLICY_FILE, REVOCATIONS_FILE})
 
@@ -150,16 +151,29 @@ def read_keys_folder(keys_dir: Path) -> dict[str, bytes]:
 
 def _read_files(source: Source, where: str, rereads: int = 20) -> dict[str, bytes]:
     """Name → bytes of every file; once more when an update has replaced one of them under its reader."""
-    listed = source.listing(())
-    if len(listed) > MAX_KEYS:
-        problem = f"expected at most {MAX_KEYS} files, got {len(listed)}"
-        raise SealError(Code.PERM, where, problem, "keep only keys in this folder")
+    listed = _listed(source, where)
     try:
         return {name: _read_key_file(source, name) for name in sorted(listed)}
     except SealError:
-        if not rereads or source.listing(()) == listed:
+        if not rereads or _listed(source, where) == listed:
             raise
     return _read_files(source, where, rereads - 1)
+
+
+def _listed(source: Source, where: str) -> Mapping[str, Found]:
+    """What is in a keys folder, if that is not too much."""
+    try:
+        listed = source.listing(())
+    except SealError as error:
+        if error.code is not Code.UNLISTED:  # more than the listing goes through
+            raise
+        found = "many more"
+    else:
+        if len(listed) <= MAX_KEYS:
+            return listed
+        found = str(len(listed))
+    problem = f"expected at most {MAX_KEYS} files, got {found}"
+    raise SealError(Code.PERM, where, problem, "keep only keys in this folder")
 
 
 def _read_key_file(source: Source, name: str) -> bytes:

@@ -196,6 +196,13 @@ def _expired(name: str, problem: str) -> SealError:
     return SealError(Code.EXPIRED, f"key {name}", problem, remedy)
 
 
+def _in_utc(moment: datetime, where: str) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise _refuse(where, f"expected moments of the years 1 to 9999 in UTC, got {moment}") from error
+
+
 def _admit(file: TrustFile, where: str) -> dict[str, PublicKey]:
     keys: dict[str, PublicKey] = {}
     names: dict[str, str] = {}
@@ -213,6 +220,9 @@ def _admit(file: TrustFile, where: str) -> dict[str, PublicKey]:
 
 def _check_rules(file: TrustFile, where: str) -> None:
     entries = {entry.name: entry for entry in file.key}
+    for moment in (moment for entry in file.key for moment in (entry.not_before, entry.not_after)):
+        if moment is not UNSET:
+            _in_utc(moment, where)
     if len({one.name for one in file.publisher}) != len(file.publisher):
         raise _refuse(where, "expected distinct publisher names, got one twice")
     rules: list[tuple[str, Publisher | Root]] = [(f"publisher {one.name}", one) for one in file.publisher]
@@ -279,7 +289,7 @@ def encode_trust_file(file: TrustFile) -> bytes:
         lines += [f'status = "{entry.status}"'] if entry.status != "active" else []
         for field in ("not_before", "not_after"):
             if (moment := getattr(entry, field)) is not UNSET:
-                lines.append(f"{field} = {moment.astimezone(UTC).isoformat()}")
+                lines.append(f"{field} = {_in_utc(moment, 'trust file').isoformat()}")
     for one in file.publisher:
         lines += ["", "[[publisher]]", f'name = "{one.name}"', f"bundles = {json.dumps(one.bundles)}"]
         lines += [f"kinds = {json.dumps(one.kinds)}", f"keys = {json.dumps(one.keys)}", f"threshold = {one.threshold}"]

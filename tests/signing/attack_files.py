@@ -85,9 +85,15 @@ def mkdir(lab, path: str) -> None:
     (lab.root / path).mkdir(parents=True)
 
 
-def many(lab, count: int) -> None:
+def many(lab, count: int, folder: str = ".") -> None:
+    (lab.root / folder).mkdir(exist_ok=True)
     for number in range(count):
-        (lab.root / f"x{number}").touch()
+        (lab.root / folder / f"x{number}").touch()
+
+
+def many_keys(lab, count: int) -> None:
+    for number in range(count):
+        (lab.keys / f"x{number}").touch()
 
 
 def link_in_folder(lab, path: str) -> None:
@@ -104,6 +110,11 @@ def to_symlink(lab, path: str) -> None:
 def root_to_symlink(lab) -> None:
     lab.root.rename(lab.root.parent / "real")
     lab.root.symlink_to(lab.root.parent / "real")
+
+
+def root_to_descriptor(lab) -> None:
+    """A magic link, which the kernel follows to whatever is open."""
+    lab.root = Path(f"/proc/self/fd/{os.open(lab.root, os.O_RDONLY)}")
 
 
 def root_to_file(lab) -> None:

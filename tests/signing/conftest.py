@@ -30,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 PUBLISHER_SEED = bytes(range(32))
 WEIGHTS_BYTES = (4 << 20) + 1000
 """Two chunks, the second a short one."""
+PATIENCE_S = 180
+"""Seconds after which somebody waits for ever: a busy machine may stop a test for a minute."""
 
 
 @dataclass
@@ -80,10 +82,10 @@ def no_hang() -> Iterator[None]:
     """Whoever waits for what never comes, such as a FIFO's writer, fails instead of hanging the suite."""
 
     def give_up(*_: object) -> None:
-        raise AssertionError("still waiting after 20 seconds")
+        raise AssertionError(f"still waiting after {PATIENCE_S} seconds")
 
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(20)
+    signal.alarm(PATIENCE_S)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

@@ -207,3 +207,11 @@ def test_the_raw_secret_never_shows_in_a_file_that_is_encrypted(tmp_path, monkey
     write_key_pair(tmp_path, "acme", passphrase=b"x")
     body = base64.b64decode(b"".join((tmp_path / "acme.key").read_bytes().splitlines()[1:-1]))
     assert b"S" * 16 not in body
+
+
+def test_a_private_key_in_openssh_s_format_is_told_from_others(tmp_path) -> None:
+    path = tmp_path / "id_ed25519"
+    path.write_bytes(Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    path.chmod(0o600)
+    with pytest.raises(SealError, match="got one in OpenSSH's own format; make one with `sealhost keygen`"):
+        read_private_key_file(path)

@@ -83,6 +83,7 @@ def damage(kind: str, folder: Path) -> None:
         "folder-dangling": lambda: folder.symlink_to(folder.parent / "nowhere"),
         "folder-below-a-file": lambda: (folder.parent.rename(elsewhere), folder.parent.touch()),
         "folder-below-a-loop": lambda: (folder.parent.rename(elsewhere), folder.parent.symlink_to(folder.parent)),
+        "file-world-writable": lambda: file.chmod(0o606),
         "world-writable": lambda: folder.chmod(0o707),
     }[kind]()
 
@@ -161,6 +162,59 @@ def test_seeing_marks_no_bundle_and_writes_only_what_is_new(tmp_path, seal_lab, 
     assert marks.bundles == {}
     monkeypatch.setattr(State, "record", None)  # a second time there is nothing to write
     state.see(trust)
+
+
+@pytest.mark.usefixtures("no_hang")
+@pytest.mark.parametrize("kind", ["fifo", "hard link", "symbolic link", "folder"])
+def test_a_log_that_is_no_plain_file_is_refused_and_nothing_is_written(tmp_path, plain_trust, kind) -> None:
+    state, outside = State(tmp_path / "state"), tmp_path / "outside"
+    state.record([release(3)], plain_trust)
+    outside.write_text("precious")
+    log, before = state.folder / "log.jsonl", state.marks()
+    {
+        "fifo": lambda: os.mkfifo(log),
+        "hard link": lambda: log.hardlink_to(outside),
+        "symbolic link": lambda: log.symlink_to(outside),
+        "folder": log.mkdir,
+    }[kind]()
+    with pytest.raises(SealError) as caught:
+        state.accept_clock()
+    assert caught.value.code in {Code.STATE, Code.IO}
+    assert caught.value.where == "log.jsonl"
+    assert state.marks() == before
+    assert outside.read_text() == "precious"
+
+
+def test_a_pipe_that_somebody_reads_is_no_log_either(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(3)], plain_trust)
+    os.mkfifo(state.folder / "log.jsonl")
+    reader = os.open(state.folder / "log.jsonl", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(SealError, match=r"E_STATE log\.jsonl"):
+            state.accept_clock()
+        assert os.read(reader, 10) == b""
+    finally:
+        os.close(reader)
+
+
+def test_a_folder_in_the_place_of_what_a_killed_update_leaves_keeps_nobody_from_recording(
+    tmp_path, plain_trust
+) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(3)], plain_trust)
+    (state.folder / ".state.json.x.new").mkdir()
+    state.record([release(4)], plain_trust)
+    assert state.marks().bundles["lab"].version == 4
+
+
+def test_marks_that_could_not_be_read_again_are_not_written(tmp_path, plain_trust) -> None:
+    state = State(tmp_path / "state")
+    state.record([release(3)], plain_trust)
+    before = state.marks()
+    with pytest.raises(SealError, match="E_STATE"):
+        State(state.folder, clock=lambda: 1e18).record([release(4)], plain_trust)
+    assert state.marks() == before
 
 
 def test_a_policy_without_root_and_window_leaves_nothing_to_see(tmp_path, seal_lab, plain_trust) -> None:

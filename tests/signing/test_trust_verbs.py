@@ -271,8 +271,11 @@ BAD = {
     "a private key": (("add", "a.key"), "E_KEY", 4),
     "a date that is none": (("add", "a.pub", "--not-after", "soon"), "E_USAGE", 2),
     "a glob with brackets": (("add", "a.pub", "--bundle", "[a]"), "E_PARSE", 1),
-    "a name that steers a terminal": (("add", "a.pub", "--kind", "model", "--name", "\x1b[2J"), "E_PARSE", 1),
-    "a name that writes TOML": (("add", "a.pub", "--kind", "model", "--name", 'a"\nstatus = "retired'), "E_PARSE", 1),
+    "a name that steers a terminal": (("add", "a.pub", "--kind", "model", "--name", "\x1b[2J"), "E_USAGE", 2),
+    "a name that writes TOML": (("add", "a.pub", "--kind", "model", "--name", 'a"\nstatus = "retired'), "E_USAGE", 2),
+    "a name that leads out of the folder": (("add", "a.pub", "--name", "../a"), "E_USAGE", 2),
+    "a threshold of zero": (("add", "a.pub", "--threshold", "0"), "E_PARSE", 1),
+    "a date beyond the last year": (("add", "a.pub", "--not-after", "9999-12-31T23:59:59-01:00"), "E_PARSE", 1),
     "a file that is too long": (("sign", "long.toml", "--key", "a.key"), "E_PARSE", 1),
     "a threshold that cannot be met": (("add", "a.pub", "--threshold", "2"), "E_PARSE", 1),
     "a key that is unknown": (("revoke", "ghost"), "E_USAGE", 2),
@@ -292,6 +295,13 @@ def test_a_bad_change_is_one_refusal_and_no_change(desk, trust, seal_lab, words,
     error = trust(*words, code=exit_code)
     assert error["code"] == code, error
     assert {path: path.read_bytes() for path in seal_lab.keys.iterdir()} == before
+
+
+def test_a_key_file_whose_name_no_policy_could_hold_is_named(desk, trust, seal_lab) -> None:
+    (seal_lab.keys / "lab.pub").rename(seal_lab.keys / "the lab.pub")
+    error = trust("add", "a.pub", "--bundle", "a", code=2)
+    assert (error["code"], error["where"]) == ("E_USAGE", "the lab.pub")
+    assert "rename it" in error["remedy"]
 
 
 def test_a_failed_write_leaves_the_old_policy(desk, trust, seal_lab, monkeypatch) -> None:
