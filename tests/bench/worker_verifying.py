@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from sealhost.host.cli import main as command
+from sealhost.host.cli.begun import begin
 from sealhost.signing import chunks
 from sealhost.signing.limits import CHUNK_BYTES, DIGEST_BYTES
 from sealhost.signing.weights import VerifiedWeights
@@ -38,7 +39,8 @@ def main() -> None:
     if how == "read":
         VerifiedWeights._read, chunks.hashlib = only_read, UNHASHED
     words = ["run", bundle, "Hello", "--raw", "--max-tokens", "1", "--keys", keys, "--state", state]
-    sys.exit(command.run(words))
+    with begin(words) as begun:
+        sys.exit(command.run(words, begun))
 
 
 if __name__ == "__main__":
