@@ -12,6 +12,7 @@ Example:
 from __future__ import annotations
 
 import os
+import sys
 
 from ...signing.ahead import HashedAhead
 from ...signing.names import WEIGHTS
@@ -23,15 +24,27 @@ if TYPE_CHECKING:
 
 _LOADING: Final = frozenset({"run", "chat", "bench"})
 """Verbs that load one bundle and answer on the terminal."""
+_SWITCH_S: Final = 0.0001
+"""How long whoever imports may keep a thread that hashes from its next chunk: Python's own 5 ms are longer than a chunk
+takes, and left the other core idle half of the time."""
+_USUAL_SWITCH_S: Final = sys.getswitchinterval()
 
 
 def begin(arguments: Sequence[str]) -> HashedAhead:
     """Begins to read what a command line seems to name, if anything; to be closed."""
     verb = arguments[0] if arguments else ""
     lazy = "--lazy" in arguments or "SEALHOST_LAZY" in os.environ
-    if verb == "verify" or (verb in _LOADING and not lazy):
-        return HashedAhead(_guess(arguments[1:]), keep=verb in _LOADING)
+    if verb == "verify":
+        return HashedAhead(_guess(arguments[1:]))
+    if verb in _LOADING and not lazy:
+        sys.setswitchinterval(_SWITCH_S)
+        return HashedAhead(_guess(arguments[1:]), keep=True)
     return HashedAhead(None)
+
+
+def take_usual_turns() -> None:
+    """Lets threads keep the interpreter as long as usual again: the weights are loaded."""
+    sys.setswitchinterval(_USUAL_SWITCH_S)
 
 
 def _guess(words: Sequence[str]) -> str | None:

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
     from ...signing.ahead import HashedAhead
 
-_SWITCH_S = 0.0001
-"""How long imports may keep a thread that hashes from its next chunk; Python's own 5 ms are two chunks."""
-
 _NO_THREAD = "can't start new thread"
 """What Python says when the system gives no more: a RuntimeError like any other."""
 
@@ -119,7 +116,6 @@ def main(begun: HashedAhead) -> None:
         sys.exit(run(arguments, begun))
     # a `verify` leaves nothing behind that is worth looking for, and its imports alone would set it off again and again
     gc.disable()
-    sys.setswitchinterval(_SWITCH_S)
     code = run(arguments, begun)
     # all is said, and no file is left to be written: taking Python apart would cost another 10 ms
     os._exit(code)

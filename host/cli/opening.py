@@ -9,6 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ...signing import verify
+from .begun import take_usual_turns
 from .handover import take_begun
 from .options import state_in, trust_in
 from .progress import progress_bar
@@ -50,6 +51,7 @@ def opened_bundle(
         with Host(config, limits=engine.limits(), announce=note) as host:
             with progress_bar("verifying and loading") as bar:
                 opened = host.open(bundle, progress=bar)
+            take_usual_turns()
             marks.record([bundle], trust)  # it works, and nobody has used it yet (signing/README.md, 11.4)
             yield host, opened
 

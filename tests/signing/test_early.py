@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from consuming import load
 from open_files import open_files
 
 from sealhost.host.cli import main
-from sealhost.host.cli.begun import begin
+from sealhost.host.cli.begun import begin, take_usual_turns
 from sealhost.host.cli.handover import handed_over, take_begun
 from sealhost.signing import Code, DirectoryTrust, SealError, chunks, verify
 from sealhost.signing.ahead import HashedAhead
@@ -158,6 +160,13 @@ def test_weights_that_nobody_closes_end_their_helpers(seal_lab) -> None:
 # --- the command line's guess ---
 
 
+@pytest.fixture(autouse=True)
+def usual_turns() -> Iterator[None]:
+    """Tests that begin to load and do not go on leave other tests as they were."""
+    yield
+    take_usual_turns()
+
+
 def test_what_a_verb_names_is_begun_and_taken_once(seal_lab) -> None:
     before = open_files()
     words = ["run", "--keys", str(seal_lab.keys), str(seal_lab.root), "a\0b", "x" * 5000]
@@ -178,6 +187,15 @@ def test_what_nobody_takes_or_uses_is_dropped(seal_lab) -> None:
         assert ahead is begun
     assert open_files() <= before
     assert not [thread for thread in threading.enumerate() if thread.name == "sealhost-verify"]
+
+
+@pytest.mark.parametrize(("verb", "often"), [("run", True), ("chat", True), ("bench", True), ("serve", False)])
+def test_threads_take_turns_more_often_while_a_verb_imports_and_loads(seal_lab, verb, often) -> None:
+    usual = sys.getswitchinterval()
+    with begin([verb, str(seal_lab.root), "hi"]):
+        assert (sys.getswitchinterval() < usual / 10) is often
+    take_usual_turns()
+    assert sys.getswitchinterval() == usual
 
 
 @pytest.mark.parametrize("verb", ["run", "bench"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -139,10 +140,13 @@ def pretend_host(monkeypatch):
 
 
 def load_for_terminal(lab) -> None:
+    from sealhost.host.cli.begun import begin
     from sealhost.host.cli.opening import opened_bundle
     from sealhost.host.cli.options import DEFAULTS
 
-    with opened_bundle(lab.root, None, None, DEFAULTS):
+    usual = sys.getswitchinterval()
+    with begin(["run", str(lab.root)]), opened_bundle(lab.root, None, None, DEFAULTS):
+        assert sys.getswitchinterval() == usual
         assert State(Path("state")).marks().bundles["lab"].version == lab.manifest["version"]
 
 
