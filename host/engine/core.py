@@ -166,16 +166,17 @@ class Core:
         )
         self._ask(guest, lambda: Opened(work()))
 
-    def _prepare(self, asks: dict[Guest, tuple[Ask, ...]]) -> None:
+    def _prepare(self, asks: dict[Guest, list[Ask]]) -> None:
         """Lets guests of the mask tier work beside the model's step (clause 2.18)."""
         for guest, wanted in asks.items():
-            slots = [ask.sequence.slot for ask in wanted if ask.forced is None]
-            if slots and guest.session is not None and guest.prepares:
+            if guest.session is None or not guest.prepares:
+                continue
+            if slots := [ask.sequence.slot for ask in wanted if ask.forced is None]:
                 guest.asks = wanted
                 self._calls.start(guest, partial(prepare, guest.session, guest.take_ended(), slots))
         self._calls.launch()
 
-    def _draw(self, guest: Guest, asks: tuple[Ask, ...]) -> None:
+    def _draw(self, guest: Guest, asks: list[Ask]) -> None:
         """Lets a guest draw, now that the logits are there; one that still prepares will when it is done."""
         wanted = [ask for ask in asks if not ask.sequence.done]
         if wanted and guest.session is not None and not guest.busy:
@@ -212,7 +213,7 @@ class Core:
         if isinstance(answer, SealhostError):
             self._fail_guest(guest, answer)
         elif isinstance(answer, Prepared):
-            asks, guest.asks = guest.asks, ()
+            asks, guest.asks = guest.asks, []
             self._draw(guest, asks)
         elif isinstance(answer, Drawn):
             for reply in answer.replies:
@@ -326,14 +327,20 @@ class Core:
         self.stats = self._tally.snapshot(self._scheduler, self.pool)
 
 
-def _asks(runs: list[Run]) -> dict[Guest, tuple[Ask, ...]]:
+def _asks(runs: list[Run]) -> dict[Guest, list[Ask]]:
     """What each guest is asked for after a step, by slot."""
     asks: dict[Guest, list[Ask]] = {}
     for sequence, _, draws in runs:
         if draws and sequence.guest is not None:
             forced = sequence.forced[0] if sequence.forced else None
             asks.setdefault(sequence.guest, []).append(Ask(sequence, forced))
-    return {guest: tuple(sorted(wanted, key=lambda ask: ask.sequence.slot)) for guest, wanted in asks.items()}
+    for wanted in asks.values():
+        wanted.sort(key=_slot)
+    return asks
+
+
+def _slot(ask: Ask) -> int:
+    return ask.sequence.slot
 
 
 def _logits_address(sequence: Sequence) -> int | None:

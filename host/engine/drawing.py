@@ -99,10 +99,14 @@ def draw(session: Session, ended: Many[int], asks: Many[Ask], vocab: int) -> Dra
         SealhostError: the guest failed, or answered an id that does not exist.
     """
     _close(session, ended)
-    logits = {ask.sequence.slot: session.logits(ask.sequence.slot).copy() for ask in asks if _reports(ask)}
-    slots = [ask.sequence.slot for ask in asks if ask.forced is None]
-    decisions = dict(zip(slots, session.step(slots) if slots else (), strict=True))
-    return Drawn([_reply(ask, decisions.get(ask.sequence.slot), logits, vocab) for ask in asks])
+    logits = {
+        sequence.slot: session.logits(sequence.slot).copy()
+        for sequence, _ in asks
+        if sequence.request.logprobs is not None
+    }
+    slots = [sequence.slot for sequence, forced in asks if forced is None]
+    decisions = iter(session.step(slots) if slots else ())
+    return Drawn([_reply(ask, next(decisions) if ask.forced is None else None, logits, vocab) for ask in asks])
 
 
 def _close(session: Session, ended: Many[int]) -> None:
@@ -110,22 +114,14 @@ def _close(session: Session, ended: Many[int]) -> None:
         session.close_slot(slot)
 
 
-def _reports(ask: Ask) -> bool:
-    return ask.sequence.request.logprobs is not None
-
-
 def _reply(ask: Ask, decision: Decision | None, logits: dict[int, NDArray[np.float32]], vocab: int) -> Reply:
-    if decision is None:
-        token = ask.forced
-    else:
-        wrong = next((one for one in decision.tokens if not 0 <= one < vocab), None)
-        if wrong is not None:
-            problem = f"expected ids below {vocab}, got {wrong}"
-            raise HostError(Code.PLUGIN, "sampler", problem, "use another sampler")
+    sequence, token = ask
+    if decision is not None:
+        for one in decision.tokens:
+            if not 0 <= one < vocab:
+                raise HostError(Code.PLUGIN, "sampler", f"expected ids below {vocab}, got {one}", "use another sampler")
         # after a step back the logits are for another place than the id's
         token = decision.tokens[0] if decision.tokens and not decision.backtrack else None
-    report = None
-    count = ask.sequence.request.logprobs
-    if count is not None and token is not None:
-        report = token_logprobs(logits[ask.sequence.slot], token, count)
-    return Reply(ask.sequence, decision, report)
+    count = sequence.request.logprobs
+    report = None if count is None or token is None else token_logprobs(logits[sequence.slot], token, count)
+    return Reply(sequence, decision, report)

@@ -71,7 +71,7 @@ class Guest:
         self.busy = False
         self.keeps_time = False
         self.seconds: float | None = None
-        self.asks: tuple[Ask, ...] = ()
+        self.asks: list[Ask] = []
         self._request = request
         self._taken: set[int] = set()
         self._ended: list[int] = []
@@ -110,7 +110,7 @@ class Guest:
         """Closes the sandbox when nobody is left; no call is under way."""
         if self.members:
             return
-        self.asks, session = (), self.session
+        self.asks, session = [], self.session
         if session is None:
             return
         self.session = None

@@ -38,7 +38,8 @@ class Lanes:
 
     def __init__(self, places: int) -> None:
         self._places = places
-        self._changed = threading.Condition()
+        self._guard = threading.Lock()  # taken by name: a condition's own way to it is a call of Python's more
+        self._changed = threading.Condition(self._guard)
         self._fast: deque[GuestCall] = deque()
         self._slow: deque[GuestCall] = deque()
         self._overrunning: dict[Sampler, int] = {}
@@ -48,25 +49,25 @@ class Lanes:
     @property
     def workers_wanted(self) -> int:
         """Workers that both lanes can use now."""
-        with self._changed:
+        with self._guard:
             waiting = min(len(self._slow), max(self._places - self._held, 0))
             return self._places + self._held + waiting
 
     def put(self, calls: Iterable[GuestCall], workers: int) -> None:
         """Queues calls, each in the lane of its plugin, and wakes so many workers for them."""
-        with self._changed:
+        with self._guard:
             for call in calls:
                 self._lane_of(call).append(call)
             self._changed.notify(workers)
 
     def hurry(self) -> None:
         """Wakes everyone: what waits shall wait no longer."""
-        with self._changed:
+        with self._guard:
             self._changed.notify_all()
 
     def take(self) -> GuestCall | None:
         """Waits for a call; None: this worker is not needed any more."""
-        with self._changed:
+        with self._guard:
             while True:
                 if self._fast:
                     call = self._fast.popleft()
@@ -87,7 +88,7 @@ class Lanes:
 
     def done(self, call: GuestCall) -> None:
         """A worker is free again."""
-        with self._changed:
+        with self._guard:
             call.ended = True
             if call.slow:
                 self._held -= 1
@@ -95,7 +96,7 @@ class Lanes:
 
     def overran(self, late: Iterable[GuestCall]) -> None:
         """Sorts what waits anew, by the calls that the engine has gone on without."""
-        with self._changed:
+        with self._guard:
             under_way = [call for call in late if call.started and not call.ended]
             self._overrunning = {call.plugin: 0 for call in self._slow} | Counter(call.plugin for call in under_way)
             for call in under_way:
@@ -109,13 +110,15 @@ class Lanes:
 
     def withdraw(self, call: GuestCall) -> bool:
         """Takes a call back that no worker has taken; answers whether that was so."""
-        with self._changed:
+        with self._guard:
             if call.started:
                 return False
             (self._slow if call in self._slow else self._fast).remove(call)
             return True
 
     def _lane_of(self, call: GuestCall) -> deque[GuestCall]:
+        if not self._overrunning:
+            return self._fast
         if call.guest.keeps_time:
             is_fast = self._overrunning.get(call.plugin, 0) < 2 * self._places
         else:
@@ -124,6 +127,6 @@ class Lanes:
 
     def dismiss(self, workers: int) -> None:
         """Lets so many workers go, as soon as they find nothing to take."""
-        with self._changed:
+        with self._guard:
             self._leave += workers
             self._changed.notify_all()
