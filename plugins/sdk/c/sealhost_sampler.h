@@ -67,13 +67,17 @@ static float sealhost_logits[SEALHOST_ROWS][SEALHOST_VOCAB] __attribute__((align
 static float *logits; /* row->vocab_size; write to them only to answer EDITED (clause 2.9) */
 #endif
 
-static struct sealhost_row sealhost_rows[SEALHOST_ROWS] __attribute__((aligned(8)));
-static struct sealhost_result sealhost_results[SEALHOST_ROWS] __attribute__((aligned(8)));
+/* In one piece, so that an instance writes one page where it would write several: the layout is part of the snapshot, and
+ * the others are written in each request, of the history a short prompt. */
+static struct {
+    struct sealhost_sampler_layout published;
+    struct sealhost_row rows[SEALHOST_ROWS];
+    struct sealhost_result results[SEALHOST_ROWS];
+    uint32_t history[SEALHOST_ROWS][SEALHOST_HISTORY];
+} sealhost_shared __attribute__((aligned(4096)));
 static struct sealhost_result *sealhost_result;
-static uint32_t sealhost_history[SEALHOST_ROWS][SEALHOST_HISTORY];
 static uint32_t sealhost_answers[SEALHOST_ROWS][SEALHOST_ANSWER / 4u];
 static struct sealhost_log sealhost_log;
-static struct sealhost_sampler_layout sealhost_published;
 
 /* ---- yours ---------------------------------------------------------------------------------------------------- */
 
@@ -183,8 +187,8 @@ SEALHOST_EXPORT(sealhost_sampler_v1) int32_t sealhost_sampler_v1(void) {
 }
 
 SEALHOST_EXPORT(layout) int32_t layout(void) {
-    sealhost_published = (struct sealhost_sampler_layout){
-        .size = sizeof sealhost_published,
+    sealhost_shared.published = (struct sealhost_sampler_layout){
+        .size = sizeof sealhost_shared.published,
         .minor = SEALHOST_ABI_MINOR,
         .max_rows = SEALHOST_ROWS,
         .vocab_capacity = SEALHOST_VOCAB,
@@ -195,9 +199,9 @@ SEALHOST_EXPORT(layout) int32_t layout(void) {
         .logits = sealhost_offset(sealhost_logits),
         .logits_stride = sizeof sealhost_logits[0],
 #endif
-        .rows = sealhost_offset(sealhost_rows),
-        .results = sealhost_offset(sealhost_results),
-        .history = sealhost_offset(sealhost_history),
+        .rows = sealhost_offset(sealhost_shared.rows),
+        .results = sealhost_offset(sealhost_shared.results),
+        .history = sealhost_offset(sealhost_shared.history),
         .history_capacity = SEALHOST_HISTORY,
         .bias = sealhost_offset(bias),
         .bias_capacity = SEALHOST_BIASES,
@@ -210,7 +214,7 @@ SEALHOST_EXPORT(layout) int32_t layout(void) {
         .log = sealhost_offset(&sealhost_log),
         .max_backtrack = SEALHOST_MAX_BACKTRACK,
     };
-    return (int32_t)sealhost_offset(&sealhost_published);
+    return (int32_t)sealhost_offset(&sealhost_shared.published);
 }
 
 /* Whether the row at hand stays within the areas; a host that follows the ABI never asks for more. */
@@ -237,11 +241,11 @@ static inline void sealhost_tell(void) {
 
 SEALHOST_EXPORT(step) int32_t step(uint32_t rows) {
     for (uint32_t i = 0; i < rows; i++) {
-        row = &sealhost_rows[i < SEALHOST_ROWS ? i : 0];
+        row = &sealhost_shared.rows[i < SEALHOST_ROWS ? i : 0];
         if (rows > SEALHOST_ROWS || !sealhost_row_fits())
             return fail(SEALHOST_ERROR_CAPACITY, "step: expected rows within this sampler's capacities");
-        sealhost_result = &sealhost_results[i];
-        history = sealhost_history[row->slot];
+        sealhost_result = &sealhost_shared.results[i];
+        history = sealhost_shared.history[row->slot];
         answer_words = sealhost_answers[row->slot];
 #if defined(SEALHOST_CANDIDATES)
         candidates = sealhost_candidates[row->slot];

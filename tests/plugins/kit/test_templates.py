@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import wasmtime
+from plugin_harness import SamplerGuest
 
 from sealhost.host.cli import plugin_build
 from sealhost.host.cli.main import run
@@ -177,3 +179,12 @@ def test_a_tokenizer_is_tried_with_a_models_own_vocabulary_and_the_golden_cases_
         f"golden: {case['name']}" for case in cases
     }
     assert "1 with ids of a model's" in str(said)
+
+
+def test_what_is_written_in_every_request_lies_in_one_page_in_c(kit_plugin, guest_engine):
+    guest = SamplerGuest(
+        guest_engine, wasmtime.Module(guest_engine, (kit_plugin("c", "sampler") / "plugin.wasm").read_bytes())
+    )
+    rows = guest.area["rows"]
+    written = [guest.call("layout"), rows, guest.area["results"] + 15, guest.area["history"] + 4 * 900]
+    assert {at // 4096 for at in written} == {rows // 4096}
