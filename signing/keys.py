@@ -185,15 +185,15 @@ def read_private_key_file(path: Path) -> bytes:
             data = file.read(MAX_KEY_FILE_BYTES + 1) if stat.S_ISREG(mode) else b""
     except OSError as error:
         raise SealError(Code.IO, str(path), f"cannot read: {error.strerror}", "check the path of the key") from error
-    if stat.S_ISREG(mode) and mode & _OTHERS_MAY_READ:
-        problem = f"expected mode 0600, got {stat.S_IMODE(mode):04o}"
-        raise SealError(Code.PERM, str(path), problem, f"run: chmod 600 {path.name}")
     if _OPENSSH in data:
         problem = "expected a PKCS#8 PEM private key, got one in OpenSSH's own format"
         raise SealError(Code.KEY, str(path), problem, "make one with `sealhost keygen`")
     if PRIVATE_MARKER not in data or len(data) > MAX_KEY_FILE_BYTES:
         problem = "expected a PKCS#8 PEM private key, got something else"
         raise SealError(Code.KEY, str(path), problem, "give the .key file that `sealhost keygen` wrote")
+    if mode & _OTHERS_MAY_READ:
+        problem = f"expected mode 0600, got {stat.S_IMODE(mode):04o}"
+        raise SealError(Code.PERM, str(path), problem, f"run: chmod 600 {path.name}")
     return data
 
 

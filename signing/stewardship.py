@@ -35,6 +35,7 @@ from .trust_file import (
     RevocationList,
     Revocations,
     Revoked,
+    Root,
     TrustFile,
     encode_revocations,
     encode_trust_file,
@@ -68,6 +69,8 @@ class Grant:
         threshold: Keys that must sign; None keeps an existing publisher's, else 1.
         not_before: First moment at which the key counts.
         not_after: First moment at which it no longer does.
+        keeper: The key signs changes of the policy, as one of its [root], and no bundles; `threshold` is then that of
+            the root.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Grant:
     threshold: int | None = None
     not_before: datetime | UnsetType = UNSET
     not_after: datetime | UnsetType = UNSET
+    keeper: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -112,6 +116,9 @@ def _add_key(keys_dir: Path, key: PublicKey, grant: Grant, draft: Path | None) -
     if not KEY_NAME.fullmatch(grant.name):
         problem = "expected a key name of up to 64 letters, digits, '.', '_', '-', got another"
         raise SealError(Code.USAGE, grant.name, problem, "give it another by --name")
+    if grant.keeper and grant != Grant(grant.name, threshold=grant.threshold, keeper=True):
+        problem = "expected a keeper's key, which has neither a publisher nor a scope nor a window, got one with some"
+        raise SealError(Code.USAGE, grant.name, problem, "leave them out, or let publishers sign with other keys")
     files = read_keys_folder(keys_dir)
     if POLICY_FILE not in files and grant.is_plain and draft is None:
         path = keys_dir / (grant.name + PUBLIC_SUFFIX)
@@ -124,10 +131,18 @@ def _add_key(keys_dir: Path, key: PublicKey, grant: Grant, draft: Path | None) -
     entry = KeyEntry(
         name=grant.name, public=key.to_ssh().decode().strip(), not_before=grant.not_before, not_after=grant.not_after
     )
-    changed = msgspec.structs.replace(
-        before, key=(*before.key, entry), publisher=_granted(before.publisher, grant), version=before.version + 1
-    )
+    changed = msgspec.structs.replace(before, key=(*before.key, entry), version=before.version + 1)
+    if grant.keeper:
+        changed = msgspec.structs.replace(changed, root=_with_keeper(before.root, grant))
+    else:
+        changed = msgspec.structs.replace(changed, publisher=_granted(before.publisher, grant))
     return _write_policy(keys_dir, files, changed, draft)
+
+
+def _with_keeper(root: Root | UnsetType, grant: Grant) -> Root:
+    """The root with the key among its keepers."""
+    old = Root(keys=(), threshold=1) if root is UNSET else root
+    return Root(keys=(*old.keys, grant.name), threshold=old.threshold if grant.threshold is None else grant.threshold)
 
 
 def _granted(publishers: tuple[Publisher, ...], grant: Grant) -> tuple[Publisher, ...]:
@@ -236,14 +251,24 @@ def _revoke_key(
     if REVOCATIONS_FILE in files:
         found = Revocations.parse(files[REVOCATIONS_FILE], policy).file
         old = msgspec.structs.replace(found, version=found.version + 1)
-    listed = (*old.revoked, Revoked(key=_find(before, named)[1], reason=reason))
+    key_id = _find(before, named)[1]
+    if key_id in {one.key for one in old.revoked}:
+        problem = "expected a key that is not on the revocation list yet, got one that is"
+        raise SealError(Code.USAGE, named, problem, "nothing is left to do; see `sealhost trust list`")
+    listed = (*old.revoked, Revoked(key=key_id, reason=reason))
     text = SignedText(encode_revocations(msgspec.structs.replace(old, revoked=listed)), ())
     for private_key in root_keys:
         text = text.signed_by(private_key, public_key_of(private_key).key_id, REVOCATIONS_DOMAIN)
     if draft is not None:
         write_new_file(draft, text.encode(), mode=_FILE_MODE)
         return draft
-    Revocations.parse(text.encode(), policy)
+    try:
+        Revocations.parse(text.encode(), policy)
+    except SealError as error:
+        if error.code is not Code.THRESHOLD:
+            raise
+        remedy = "give each keeper's --key, or --draft FILE and have them run `sealhost trust sign FILE`"
+        raise SealError(error.code, error.where, error.problem, remedy) from error
     replace_file(keys_dir / REVOCATIONS_FILE, text.encode(), mode=_FILE_MODE)
     return keys_dir / REVOCATIONS_FILE
 

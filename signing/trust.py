@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from .manifest import Manifest
     from .source import Found
+    from .trust_file import Publisher
 
 _TRUST_FILES: Final = frozenset({POLICY_FILE, REVOCATIONS_FILE})
 
@@ -93,7 +94,7 @@ class DirectoryTrust:
         self.names = {key.key_id: name.removesuffix(PUBLIC_SUFFIX) for name, key in trusted.items()}
         if not self.keys:
             problem = "expected at least one trusted key, got none"
-            raise SealError(Code.UNTRUSTED, str(keys_dir), problem, "put the publisher's .pub file into it")
+            raise SealError(Code.UNTRUSTED, str(keys_dir), problem, "add the publisher's: sealhost trust add NAME.pub")
 
     def key(self, key_id: str) -> PublicKey | None:
         """The key with this id, if it counts now.
@@ -108,6 +109,12 @@ class DirectoryTrust:
             self.policy.check_standing(key_id, self._clock())
         return key
 
+    def _counts(self, key_id: str) -> bool:
+        try:
+            return self.key(key_id) is not None
+        except SealError:
+            return False
+
     def authorise(self, manifest: Manifest, signers: frozenset[str]) -> None:
         """Accepts a bundle that enough keys of one publisher in whose scope it is have signed (clause 10.4)."""
         if self.policy is None:
@@ -115,19 +122,26 @@ class DirectoryTrust:
                 problem = f"expected a signature on {manifest.name} by a key in {self._where}, got none"
                 raise SealError(Code.UNTRUSTED, "bundle", problem, "add the publisher's .pub file if you trust it")
             return
-        best: tuple[int, int, str] | None = None
+        best: tuple[int, Publisher] | None = None
         for publisher in self.policy.in_scope(manifest.kind, manifest.name):
             count = len(signers & {self.policy.keys[name].key_id for name in publisher.keys})
             if count >= publisher.threshold:
                 return
-            if count:
-                best = max(best or (0, 0, ""), (count, publisher.threshold, publisher.name))
+            if count and (best is None or count > best[0]):
+                best = count, publisher
         if best is None:
             problem = f"expected a publisher who may sign the {manifest.kind} {manifest.name}, got others"
             remedy = "see `sealhost trust list`; add the bundle's name to the publisher's scope if you trust it so far"
             raise SealError(Code.UNTRUSTED, "bundle", problem, remedy)
-        problem = f"expected signatures by {best[1]} keys of {best[2]} that count, got {best[0]}"
-        raise SealError(Code.THRESHOLD, "bundle", problem, "have the others sign it: sealhost sign")
+        raise self._too_few(*best)
+
+    def _too_few(self, count: int, publisher: Publisher) -> SealError:
+        """The refusal of a bundle that not enough keys have signed; says which of them no longer can."""
+        problem = f"expected signatures by {publisher.threshold} keys of {publisher.name} that count, got {count}"
+        remedy = "have the others sign it: sealhost sign"
+        if lame := [name for key_id, name in self.names.items() if name in publisher.keys and not self._counts(key_id)]:
+            remedy += f" ({', '.join(lame)} no longer can, see `sealhost trust list`)"
+        return SealError(Code.THRESHOLD, "bundle", problem, remedy)
 
 
 def read_keys_folder(keys_dir: Path) -> dict[str, bytes]:
@@ -139,7 +153,7 @@ def read_keys_folder(keys_dir: Path) -> dict[str, bytes]:
     try:
         source = Source(keys_dir)
     except SealError as error:
-        remedy = "make the folder and put the publisher's .pub file into it, or name another with --keys"
+        remedy = "add a publisher's key with `sealhost trust add NAME.pub`, or name another folder with --keys"
         code = Code.PERM if error.code is Code.FILETYPE else error.code
         raise SealError(code, error.where, error.problem, remedy) from error
     with source:

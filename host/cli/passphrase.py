@@ -31,7 +31,7 @@ def read_passphrase(where: str, *, descriptor: int | None, confirm: bool) -> byt
 
     Args:
         where: The key's file, for messages.
-        descriptor: An open descriptor to read the first line of; None for the other ways.
+        descriptor: An open descriptor to read a line of; None for the other ways.
         confirm: Ask twice, for a new key.
 
     Raises:
@@ -52,18 +52,18 @@ def read_passphrase(where: str, *, descriptor: int | None, confirm: bool) -> byt
 
 
 def _from_descriptor(descriptor: int, where: str) -> bytes:
-    """The first line, without its line end."""
+    """The next line, without its line end; what follows it stays for the next key."""
     data = b""
     try:
-        while len(data) <= MAX_PASSPHRASE_BYTES + 2 and b"\n" not in data:
-            part = os.read(descriptor, MAX_PASSPHRASE_BYTES)
+        while len(data) <= MAX_PASSPHRASE_BYTES + 2 and not data.endswith(b"\n"):
+            part = os.read(descriptor, 1)
             if not part:
                 break
             data += part
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no such descriptor"
         raise UsageError(where, f"expected an open descriptor {descriptor}, got: {reason}", _REMEDY) from error
-    return data.split(b"\n", 1)[0].removesuffix(b"\r")
+    return data.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _from_person(where: str, *, confirm: bool) -> bytes:

@@ -63,7 +63,7 @@ def keygen(
         }
         print_facts(facts, as_json=json)
         if not json:
-            say(f"keep {private.name} secret; operators who trust you put {public.name} into their keys folder")
+            say(f"keep {private.name} secret; operators who trust you run: sealhost trust add {public.name}")
 
 
 @app.command

@@ -124,6 +124,7 @@ def add(  # noqa: PLR0913 — one parameter for each option of the command line
     threshold: int | None = None,
     not_before: str | None = None,
     not_after: str | None = None,
+    keeper: Annotated[bool, Parameter(negative="")] = False,
     keys: Keys = None,
     draft: Draft = None,
     json: Json = False,
@@ -139,6 +140,7 @@ def add(  # noqa: PLR0913 — one parameter for each option of the command line
         threshold: Keys of the publisher that must sign. [default: 1]
         not_before: First moment at which the key counts, such as 2027-01-01 or 2027-01-01T12:00:00Z.
         not_after: First moment at which it no longer does.
+        keeper: A keeper's key, which signs changes of the policy and no bundles; --threshold is that of the keepers.
         keys: The keys folder; without it your own trust store.
         draft: Write the changed policy to this file and leave the folder as it is.
         json: Print one JSON object.
@@ -156,6 +158,7 @@ def add(  # noqa: PLR0913 — one parameter for each option of the command line
             threshold=threshold,
             not_before=_moment("--not-before", not_before),
             not_after=_moment("--not-after", not_after),
+            keeper=keeper,
         )
         written = add_key(folder, key, grant, draft=draft)
         print_facts({"key_id": key.key_id, "written": str(written)}, as_json=json)
@@ -179,7 +182,8 @@ def revoke(
         named: The key's name or id, as `trust list` shows them.
         reason: Why, for those who read the list.
         key: Private key of a keeper, where the policy has a [root]; may be given several times.
-        passphrase_fd: Descriptor with the passphrase; else SEALHOST_PASSPHRASE, else you are asked.
+        passphrase_fd: Descriptor with the passphrases, a line for each key; else SEALHOST_PASSPHRASE, else you are
+            asked.
         keys: The keys folder; without it your own trust store.
         draft: Write the new list to this file and leave the folder as it is.
         json: Print one JSON object.

@@ -274,6 +274,18 @@ def test_a_passphrase_may_come_through_a_descriptor(desk, command, text) -> None
     assert Path("b/bundle.sig").exists()
 
 
+def test_each_key_takes_a_line_of_the_descriptor(desk, command) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"first\nsecond\nfirst\n")
+    os.close(writer)
+    for name in ("one", "two"):
+        command("keygen", name, "--passphrase-fd", str(reader))
+    command(*PACK)
+    command("sign", "b", "--key", "one.key", "--passphrase-fd", str(reader))
+    os.close(reader)
+    assert Path("b/bundle.sig").exists()
+
+
 @pytest.mark.parametrize("text", [b"", b"\n", b"x" * 5000])
 def test_an_empty_or_endless_passphrase_is_refused(desk, command, text) -> None:
     reader, writer = os.pipe()

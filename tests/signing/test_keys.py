@@ -209,6 +209,12 @@ def test_the_raw_secret_never_shows_in_a_file_that_is_encrypted(tmp_path, monkey
     assert b"S" * 16 not in body
 
 
+def test_a_public_key_in_a_private_one_s_place_is_told_so_whatever_its_mode(tmp_path) -> None:
+    write_key_pair(tmp_path, "acme", passphrase=None)
+    with pytest.raises(SealError, match=r"E_KEY .*give the \.key file"):
+        read_private_key_file(tmp_path / "acme.pub")
+
+
 def test_a_private_key_in_openssh_s_format_is_told_from_others(tmp_path) -> None:
     path = tmp_path / "id_ed25519"
     path.write_bytes(Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))

@@ -233,6 +233,76 @@ def test_an_older_policy_is_not_installed_though_the_root_signed_it(desk, trust,
     assert trust("rotate", "twin.toml", code=4)["code"] == "E_EQUIVOCATION"
 
 
+def test_keepers_are_added_one_after_the_other_and_may_sign_no_bundle(desk, trust, seal_lab) -> None:
+    trust("add", "a.pub", "--keeper", "--draft", "one.toml")
+    assert trust("rotate", "one.toml", code=4)["code"] == "E_THRESHOLD"
+    trust("sign", "one.toml", "--key", "a.key")
+    trust("rotate", "one.toml")
+    trust("add", "b.pub", "--keeper", "--threshold", "2", "--draft", "two.toml")
+    trust("sign", "two.toml", "--key", "b.key")
+    assert trust("rotate", "two.toml", code=4)["code"] == "E_THRESHOLD"
+    trust("sign", "two.toml", "--key", "a.key")
+    trust("rotate", "two.toml")
+    trust("add", "c.pub", "--keeper", "--draft", "three.toml")
+    assert trust("list")["root"] == "2 of a, b"
+    assert [one["keys"] for one in trust("list")["publishers"]] == [["lab"]]
+    assert standing(trust) == {"lab": "active", "a": "active", "b": "active"}
+    assert b"threshold = 2" in Path("three.toml").read_bytes()
+
+
+def test_a_root_that_keeps_some_of_its_keepers_needs_the_thresholds_of_both(desk, trust, seal_lab) -> None:
+    with_root(trust, seal_lab, "abc", 2)
+    new = '[root]\nkeys = ["b", "c"]\nthreshold = 2'
+    next_policy(seal_lab, "new.toml", ('[root]\nkeys = ["a", "b", "c"]\nthreshold = 2', new))
+    trust("sign", "new.toml", "--key", "a.key")
+    trust("sign", "new.toml", "--key", "b.key")  # two of the old, one of the new
+    assert trust("rotate", "new.toml", code=4)["code"] == "E_THRESHOLD"
+    trust("sign", "new.toml", "--key", "c.key")
+    trust("rotate", "new.toml")
+    assert trust("list")["root"] == "2 of b, c"
+
+
+def test_a_revoked_key_does_not_become_a_keeper(desk, trust, seal_lab) -> None:
+    with_root(trust, seal_lab, "a", 1)
+    trust("add", "b.pub", "--draft", "b.toml")
+    trust("sign", "b.toml", "--key", "a.key")
+    trust("rotate", "b.toml")
+    trust("revoke", "b", "--key", "a.key")
+    next_policy(
+        seal_lab, "new.toml", ('[root]\nkeys = ["a"]\nthreshold = 1', '[root]\nkeys = ["a", "b"]\nthreshold = 1')
+    )
+    trust("sign", "new.toml", "--key", "a.key")
+    assert trust("rotate", "new.toml", code=1)["problem"] == (
+        "expected no root key, got one; replace it by `sealhost trust rotate`"
+    )
+    assert trust("list")["root"] == "1 of a"
+
+
+def test_a_key_is_revoked_once_and_by_enough_keepers(desk, trust, seal_lab) -> None:
+    with_root(trust, seal_lab, "ab", 2)
+    error = trust("revoke", "lab", "--key", "a.key", code=4)
+    assert (error["code"], error["where"]) == ("E_THRESHOLD", "revoked.toml")
+    assert "each keeper's --key, or --draft FILE" in error["remedy"]
+    trust("revoke", "lab", "--key", "a.key", "--key", "b.key")
+    error = trust("revoke", "lab", "--key", "a.key", "--key", "b.key", code=2)
+    assert "not on the revocation list yet" in error["problem"]
+
+
+def test_a_keeper_is_not_put_on_the_list(desk, trust, seal_lab) -> None:
+    with_root(trust, seal_lab, "a", 1)
+    error = trust("revoke", "a", "--key", "a.key", code=1)
+    assert "no root key" in error["problem"]
+
+
+def test_a_bundle_with_too_few_signatures_tells_whose_no_longer_count(desk, trust, seal_lab) -> None:
+    trust("add", "a.pub", "--publisher", "lab", "--bundle", "*", "--kind", "model", "--threshold", "2")
+    with pytest.raises(SealError, match=r"E_THRESHOLD .*sealhost sign$"):
+        seal_lab.verify()
+    trust("revoke", "a")
+    with pytest.raises(SealError, match=r"E_THRESHOLD .*\(a no longer can, see `sealhost trust list`\)"):
+        seal_lab.verify()
+
+
 def test_a_policy_keeps_its_name(desk, trust, seal_lab) -> None:
     with_root(trust, seal_lab, "a", 1)
     next_policy(seal_lab, "new.toml", ('name = "operator"', 'name = "fleet"'))
@@ -274,6 +344,13 @@ BAD = {
     "a name that steers a terminal": (("add", "a.pub", "--kind", "model", "--name", "\x1b[2J"), "E_USAGE", 2),
     "a name that writes TOML": (("add", "a.pub", "--kind", "model", "--name", 'a"\nstatus = "retired'), "E_USAGE", 2),
     "a name that leads out of the folder": (("add", "a.pub", "--name", "../a"), "E_USAGE", 2),
+    "a keeper without a draft": (("add", "a.pub", "--keeper"), "E_USAGE", 2),
+    "a keeper with a scope": (("add", "a.pub", "--keeper", "--bundle", "a", "--draft", "x.toml"), "E_USAGE", 2),
+    "a keeper with a window": (
+        ("add", "a.pub", "--keeper", "--not-after", "2100-01-01", "--draft", "x.toml"),
+        "E_USAGE",
+        2,
+    ),
     "a threshold of zero": (("add", "a.pub", "--threshold", "0"), "E_PARSE", 1),
     "a date beyond the last year": (("add", "a.pub", "--not-after", "9999-12-31T23:59:59-01:00"), "E_PARSE", 1),
     "a file that is too long": (("sign", "long.toml", "--key", "a.key"), "E_PARSE", 1),
