@@ -208,6 +208,7 @@ class _Shelf:
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
+        self.limits = sandbox.limits
         self.guests: list[tuple[str, Guest]] = []
 
     def load_tokenizer(self, plugin: VerifiedPlugin, vocabulary: Vocabulary) -> TokenizerPlugin:

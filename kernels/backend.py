@@ -228,6 +228,29 @@ class DecoderSpec:
         return self.layer_windows[layer] if self.layer_windows else 0
 
     @property
+    def window(self) -> int:
+        """The longest window of a layer, 0: none has one."""
+        return max(self.layer_windows, default=0)
+
+    @property
+    def windowed_layers(self) -> int:
+        """Layers with a window."""
+        return sum(window > 0 for window in self.layer_windows)
+
+    def window_blocks(self, again: int) -> int:
+        """Most KV blocks of layers with a window that a sequence needs to run its next token (clause 11.6).
+
+        Args:
+            again: Positions before it that may have to run again.
+        """
+        seen = self.window + again
+        return 1 + -(-seen // KV_BLOCK_TOKENS) if self.window else 0
+
+    def cache_blocks(self, kv_blocks: int, window_blocks: int) -> list[int]:
+        """Blocks of each layer's KV cache."""
+        return [window_blocks if self.window_of(layer) else kv_blocks for layer in range(self.layers)]
+
+    @property
     def global_roles(self) -> tuple[Role, ...]:
         """Places outside the blocks."""
         return (Role.EMBEDDING, Role.OUTPUT_NORM, *(() if self.tied_head else (Role.OUTPUT,)))
@@ -296,13 +319,14 @@ class ModelBuilder(Protocol):
                 is already filled, or the spec has no such place.
         """
 
-    def finish(self, *, kv_blocks: int, max_tokens: int, max_sequences: int) -> Model:
+    def finish(self, *, kv_blocks: int, max_tokens: int, max_sequences: int, window_blocks: int | None = None) -> Model:
         """Allocates the KV cache and scratch memory, starts the threads and warms up.
 
         Args:
             kv_blocks: Blocks of KV_BLOCK_TOKENS positions in the pool.
             max_tokens: Most tokens in one step.
             max_sequences: Most sequences in one step.
+            window_blocks: Blocks in the pool of the layers with a window (clause 11.6); None: as many as kv_blocks.
 
         Raises:
             KernelError: a tensor is missing.

@@ -37,6 +37,6 @@ class KvType(StrEnum):
         scales = -(-head_dim // KV_SCALE_DIMS) * _SCALE_BYTES if self is KvType.INT8 else 0
         return KV_BLOCK_TOKENS * (head_dim * self.element_bytes + scales)
 
-    def block_bytes(self, spec: DecoderSpec) -> int:
-        """Bytes of one KV block over all layers, keys and values."""
-        return 2 * spec.layers * spec.kv_heads * self.head_bytes(spec.head_dim)
+    def layer_bytes(self, spec: DecoderSpec) -> int:
+        """Bytes of one KV block in one layer, keys and values."""
+        return 2 * spec.kv_heads * self.head_bytes(spec.head_dim)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..app import Host, Opened
+    from ..engine.request import EngineStats
     from ..serving.served import ServedModel
     from .bench_workloads import Workload
 
@@ -131,7 +132,7 @@ def _workloads(asked: _Asked, model: ServedModel, max_sequences: int) -> list[Wo
     Raises:
         UsageError: something that was asked for does not fit the context or the KV pool.
     """
-    room = model.engine.stats().kv_total_blocks * KV_BLOCK_TOKENS
+    stats = model.engine.stats()
     wanted: list[tuple[str, Workload]] = [("--prompt-tokens", Prefill(length)) for length in asked.prompts or ()]
     wanted.append(("--decode-tokens", Decode(SHORT_PROMPT, asked.tokens)))
     wanted += [("--depth", Decode(depth, asked.tokens)) for depth in asked.depths]
@@ -140,17 +141,24 @@ def _workloads(asked: _Asked, model: ServedModel, max_sequences: int) -> list[Wo
         if one.ids > model.context:
             problem = f"expected a sequence of at most {model.context} ids, got {one.ids}"
             raise UsageError(option, problem, "choose another number or raise --context")
-        if isinstance(one, Crowd) and one.sequences * one.ids > room:
-            problem = f"expected at most {room} ids in the KV pool, got {one.sequences * one.ids}"
+        if isinstance(one, Crowd) and not _holds(stats, one):
+            problem = f"expected sequences that fit the KV pool together, got {one.sequences} of {one.ids} ids"
             raise UsageError(option, problem, "choose another number or raise --kv-mib")
     usual: list[Workload] = [Prefill(length) for length in ((512,) if asked.prompts else PREFILL_LENGTHS)]
     if asked.sweep:
         usual += [Decode(depth, asked.tokens) for depth in DEPTHS]
-        sizes = [size for size in BATCHES if size <= max_sequences]
-        usual += [Crowd(size, asked.tokens) for size in sizes if size * (SHORT_PROMPT + asked.tokens) <= room]
+        crowds = [Crowd(size, asked.tokens) for size in BATCHES if size <= max_sequences]
+        usual += [one for one in crowds if _holds(stats, one)]
     fitting = [one for one in usual if one.ids <= model.context]
     order = [Prefill, Decode, Crowd]
     return sorted({*fitting, *(one for _, one in wanted)}, key=lambda one: (order.index(type(one)), one))
+
+
+def _holds(stats: EngineStats, crowd: Crowd) -> bool:
+    """Whether the KV pool has blocks of both kinds for all sequences of a crowd."""
+    each = -(-crowd.ids // KV_BLOCK_TOKENS)
+    windows = min(each, stats.window_most_blocks)
+    return crowd.sequences * each <= stats.kv_total_blocks and crowd.sequences * windows <= stats.window_total_blocks
 
 
 def _measure(model: ServedModel, workloads: Sequence[Workload], repeats: int) -> dict[str, Figure]:

@@ -35,6 +35,7 @@ from .progress import progress
 from .request import EngineStats, ErrorEvent
 from .scheduler import Scheduler
 from .sequence import Sequence, blocks_for
+from .windows import Windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,13 @@ class Core:
     ) -> None:
         self.pool = KvPool(loaded.kv_blocks)
         self.context = min(loaded.context, loaded.kv_blocks * KV_BLOCK_TOKENS)
-        self.stats = EngineStats(kv_free_blocks=self.pool.free, kv_total_blocks=self.pool.total)
+        again = max((sampler.max_backtrack for sampler in loaded.samplers.values()), default=0)
+        self.windows = Windows(
+            KvPool(loaded.window_blocks),
+            window=loaded.spec.window,
+            most=min(loaded.spec.window_blocks(again), blocks_for(self.context)),
+            chunk=config.step_tokens,
+        )
         self._loaded = loaded
         self._ended = ended
         self.table = TokenTable(loaded.vocabulary)
@@ -80,6 +87,7 @@ class Core:
         self._sequences: dict[str, Sequence] = {}
         self._scheduler = Scheduler(
             self.pool,
+            self.windows,
             max_sequences=config.max_sequences,
             step_tokens=config.step_tokens,
             chunk_beside_decode=config.chunk_beside_decode,
@@ -88,8 +96,10 @@ class Core:
             max_tokens=config.step_tokens,
             max_sequences=config.max_sequences,
             max_blocks=blocks_for(self.context),
+            window=loaded.spec.window,
         )
         self._tally = _Tally()
+        self._publish()
 
     def add(self, request: GenerationRequest, sink: Callable[[Event], None]) -> None:
         """Queues a request that `admission.check` has let through."""
@@ -250,6 +260,8 @@ class Core:
                 start=first,
                 blocks=sequence.blocks,
                 logits_address=_logits_address(sequence) if draws else None,
+                window_blocks=sequence.window_blocks,
+                window_start=sequence.window_start,
             )
 
     # ---- a sequence's way
@@ -324,7 +336,7 @@ class Core:
 
     def _publish(self) -> None:
         """Replaces the snapshot that other threads read."""
-        self.stats = self._tally.snapshot(self._scheduler, self.pool)
+        self.stats = self._tally.snapshot(self._scheduler)
 
 
 def _asks(runs: list[Run]) -> dict[Guest, list[Ask]]:
@@ -368,12 +380,15 @@ class _Tally:
         self.finished = self.failed = self.cancelled = 0
         self.model_seconds = self.guest_seconds = self.turn_seconds = 0.0
 
-    def snapshot(self, scheduler: Scheduler, pool: KvPool) -> EngineStats:
+    def snapshot(self, scheduler: Scheduler) -> EngineStats:
         return EngineStats(
             running=len(scheduler.running),
             waiting=len(scheduler.waiting),
-            kv_free_blocks=pool.free,
-            kv_total_blocks=pool.total,
+            kv_free_blocks=scheduler.pool.free,
+            kv_total_blocks=scheduler.pool.total,
+            window_free_blocks=scheduler.windows.pool.free,
+            window_total_blocks=scheduler.windows.pool.total,
+            window_most_blocks=scheduler.windows.most,
             steps=self.steps,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,

@@ -120,6 +120,9 @@ class EngineStats(NamedTuple):
         waiting: Requests that were taken and hold none.
         kv_free_blocks: Free blocks of the pool.
         kv_total_blocks: All blocks of the pool.
+        window_free_blocks: Free blocks of the pool for layers with a window.
+        window_total_blocks: All blocks of that pool; 0: the model has no such layers.
+        window_most_blocks: Most of them that one sequence holds when it decodes.
         steps: Model steps.
         prompt_tokens: Tokens prefilled, recomputed ones included.
         completion_tokens: Ids drawn, those that a guest took back later among them.
@@ -136,6 +139,9 @@ class EngineStats(NamedTuple):
     waiting: int = 0
     kv_free_blocks: int = 0
     kv_total_blocks: int = 0
+    window_free_blocks: int = 0
+    window_total_blocks: int = 0
+    window_most_blocks: int = 0
     steps: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0

@@ -6,6 +6,8 @@ Rules
 * A sequence is admitted when the pool has blocks for all its ids and one more for everyone who runs, so that admission
   itself does not cause a preemption; an empty house admits anyone, so nobody waits for ever.
 * When a sequence that runs needs a block and none is free, the youngest gives way (clause 2.6).
+* Layers with a window have blocks of their own, which follow the same rules (clause 2.22); when few of them are left a
+  chunk is as long as they are enough for.
 * A choice waits while an elder one of its group computes the whole blocks of their prompt, and then shares them; the
   rest all of them run together, so that they draw in the same turns (clause 2.20).
 
@@ -22,6 +24,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...kernels.backend import KV_BLOCK_TOKENS
+from .windows import Windows
 
 if TYPE_CHECKING:
     from .kv_pool import KvPool
@@ -41,13 +44,23 @@ class Scheduler:
 
     Args:
         pool: The KV blocks.
+        windows: Those of layers with a window; None: the model has no such layers.
         max_sequences: Most sequences that run.
         step_tokens: Most tokens in a step, at least max_sequences.
         chunk_beside_decode: Most prefill tokens in a step that also decodes.
     """
 
-    def __init__(self, pool: KvPool, *, max_sequences: int, step_tokens: int, chunk_beside_decode: int) -> None:
+    def __init__(
+        self,
+        pool: KvPool,
+        windows: Windows | None = None,
+        *,
+        max_sequences: int,
+        step_tokens: int,
+        chunk_beside_decode: int,
+    ) -> None:
         self.pool = pool
+        self.windows = windows or Windows.none()
         self.running: list[Sequence] = []
         self.waiting: deque[Sequence] = deque()
         self.preemptions = 0
@@ -75,6 +88,8 @@ class Scheduler:
             promised = sum(self._still_needs(one) for one in self.running if not one.blocks)
             if self._still_needs(first) + promised + len(self.running) > self.pool.free:
                 break
+            if self.running and not self.windows.has_room(first, self.running):
+                break
             self.waiting.popleft()
             if self._elder(first) is None:
                 self._grow(first)
@@ -84,6 +99,8 @@ class Scheduler:
 
     def plan(self) -> list[Run]:
         """The next step's content; empty when nobody can run. Takes blocks and preempts as needed."""
+        for one in self.running:
+            self.windows.slide(one)
         ready, leaders = self._ready()
         runs = [Run(one, 1, draws=True) for one in ready if one.pending == 1]
         room = self._step_tokens - len(runs)
@@ -95,6 +112,7 @@ class Scheduler:
                 length = min(length, shareable(one) - one.cached)
             if one.pending == 1 or length == 0:
                 continue
+            length = self.windows.take(one, length)
             runs.append(Run(one, length, draws=length == one.pending))
             room -= length
         return runs
@@ -114,6 +132,7 @@ class Scheduler:
             if (
                 other.request.group == sequence.request.group
                 and other.request.prompt_ids == sequence.request.prompt_ids
+                and self.windows.can_share(other, shareable(sequence))
             ):
                 return other
         return None
@@ -142,6 +161,7 @@ class Scheduler:
         for block in elder.blocks[: sequence.cached // KV_BLOCK_TOKENS]:
             self.pool.share(block)
             sequence.blocks.append(block)
+        self.windows.share(elder, sequence)
 
     def _still_needs(self, sequence: Sequence) -> int:
         """Blocks that it will take for its pending ids, those apart that it will share."""
@@ -150,7 +170,7 @@ class Scheduler:
 
     def _make_room(self, sequence: Sequence) -> bool:
         """Takes blocks for all its pending ids, at the cost of younger ones or of itself; whether it still runs."""
-        while sequence.missing_blocks > self.pool.free:
+        while sequence.missing_blocks > self.pool.free or not self.windows.take(sequence, 1):
             youngest = self.running[-1]
             self._preempt(youngest)
             if youngest is sequence:
@@ -173,6 +193,7 @@ class Scheduler:
             self.pool.release(block)
         sequence.blocks = array("i")
         sequence.cached = 0
+        self.windows.free(sequence)
 
 
 def shareable(sequence: Sequence) -> int:

@@ -49,6 +49,8 @@ class Sequence:
         "slot",
         "stream",
         "taken_back",
+        "window_blocks",
+        "window_start",
     )
 
     def __init__(
@@ -67,6 +69,9 @@ class Sequence:
         self.ids = array("i", request.prompt_ids)
         self.cached = 0
         self.blocks = array("i")
+        self.window_blocks = array("i")
+        """Its blocks of layers with a window, from its block number `window_start` on (clause 2.22)."""
+        self.window_start = 0
         self.guest: Guest | None = None
         """Its sandbox, with those that share it."""
         self.slot = 0
@@ -88,6 +93,12 @@ class Sequence:
     def pending(self) -> int:
         """Ids whose keys and values are not in the pool."""
         return len(self.ids) - self.cached
+
+    @property
+    def earliest(self) -> int:
+        """The first position that may run, now or when its guest takes back all that it can."""
+        held = 0 if self.held is None else len(self.held)
+        return min(self.cached, len(self.ids) - held - 1)
 
     @property
     def missing_blocks(self) -> int:

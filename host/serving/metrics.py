@@ -44,6 +44,12 @@ _ENGINE: Final[tuple[tuple[str, str, Callable[[EngineStats], float]], ...]] = (
     ("sealhost_requests_waiting", "Choices that wait for KV blocks.", lambda one: one.waiting),
     ("sealhost_kv_blocks", "KV blocks of the pool.", lambda one: one.kv_total_blocks),
     ("sealhost_kv_blocks_used", "KV blocks in use.", lambda one: one.kv_total_blocks - one.kv_free_blocks),
+    ("sealhost_kv_window_blocks", "KV blocks of layers with a window.", lambda one: one.window_total_blocks),
+    (
+        "sealhost_kv_window_blocks_used",
+        "Those in use.",
+        lambda one: one.window_total_blocks - one.window_free_blocks,
+    ),
 )
 """Gauges of engines: name, help, value. Summed over the versions of a model that are loaded."""
 

@@ -94,6 +94,7 @@ class LoadedModel:
         kv_blocks: Blocks of the KV pool.
         kv_type: How keys and values are kept in it.
         report: Timings.
+        window_blocks: Blocks of the KV pool for layers with a window; 0: no layer has one.
     """
 
     name: str
@@ -109,6 +110,7 @@ class LoadedModel:
     kv_blocks: int
     kv_type: KvType
     report: LoadReport
+    window_blocks: int = 0
 
     def close(self) -> None:
         """Stops the model and frees its memory; idempotent. The sandbox belongs to the caller."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ...kernels.backend import Backend, ModelBuilder
-    from ...sandbox import Vocabulary
+    from ...sandbox import OperatorLimits, Vocabulary
     from ...signing import VerifiedBundle, VerifiedPlugin, VerifiedWeights
     from ..config import EngineConfig
     from .loaded import Sampler, Tokenizer
@@ -46,6 +46,10 @@ TEMPLATE_KEY = "tokenizer.chat_template"
 
 class PluginLoader(Protocol):
     """What is used of the sandbox."""
+
+    @property
+    def limits(self) -> OperatorLimits:
+        """What the operator allows plugins."""
 
     def load_tokenizer(self, plugin: VerifiedPlugin, vocabulary: Vocabulary) -> Tokenizer:
         """Admits a tokenizer and loads the vocabulary into it."""
@@ -99,7 +103,7 @@ def load(
         graph.family_of(file)  # before the vocabulary: an unknown architecture is the more helpful refusal
         words = vocabulary(file)
         described = graph.describe(file, vocab=len(words.texts), read=weights.view, context=config.context)
-        size = KvSize.choose(described.spec, config, backend.kv_type)
+        size = KvSize.choose(described.spec, config, backend.kv_type, again=sandbox.limits.max_backtrack)
         parsed = time.perf_counter()
         workers = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="load-plugins"))
         pending = workers.submit(_load_plugins, chosen, sandbox, words)
@@ -110,7 +114,10 @@ def load(
         packed = time.perf_counter()
         with _refusals("model"):
             model = builder.finish(
-                kv_blocks=size.blocks, max_tokens=config.step_tokens, max_sequences=config.max_sequences
+                kv_blocks=size.blocks,
+                window_blocks=size.window_blocks,
+                max_tokens=config.step_tokens,
+                max_sequences=config.max_sequences,
             )
         on_failure = stack.enter_context(ExitStack())
         on_failure.callback(model.close)
@@ -139,6 +146,7 @@ def load(
         kv_blocks=size.blocks,
         kv_type=backend.kv_type,
         report=report,
+        window_blocks=size.window_blocks,
     )
 
 

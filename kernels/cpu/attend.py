@@ -64,10 +64,10 @@ def attend_group(
 
 
 @function
-def block_table(context: int, token: int) -> int:
-    """The block table of a token's sequence."""
+def block_table(context: int, layer: int, token: int) -> int:
+    """The block table of a token's sequence that a layer goes by (clause 11.6)."""
     sequence = load32(load(context + w.c_sequences) + 4 * token)
-    return load(context + w.c_tables) + sequence * load(context + w.c_table_stride)
+    return load(context + load(layer + w.l_tables)) + sequence * load(context + w.c_table_stride)
 
 
 @function
@@ -77,7 +77,7 @@ def key_value(context: int, layer: int, token: int, head: int) -> None:
     half = load(context + w.c_rope_half)
     position = load32(load(context + w.c_positions) + 4 * token)
     norm = load(layer + w.l_key_norm)
-    block = load32(block_table(context, token) + 4 * (position // KV_BLOCK_TOKENS))
+    block = load32(block_table(context, layer, token) + 4 * (position // KV_BLOCK_TOKENS))
     row = load(context + w.c_qkv) + token * load(context + w.c_qkv_stride)
     key = row + 4 * width * (heads + head)
     value = key + 4 * width * load(context + w.c_kv_heads)
@@ -160,7 +160,7 @@ def attend_partition(
     queries = local + load(context + w.c_local_queries) + 4 * width * done
     return attend_group(
         total - done, queries, seen + 4 * done, 0 if low == 0 else low + 4 * done, cap,
-        block_table(context, first) + 4 * start, blocks,
+        block_table(context, layer, first) + 4 * start, blocks,
         load(layer + w.l_keys) + offset, load(layer + w.l_values) + offset, load(context + w.c_kv_block_bytes), width,
         local + load(context + w.c_local_scores), partials, PARTIAL_HEADER + 4 * width,
     )  # fmt: skip

@@ -79,15 +79,20 @@ class CpuModelBuilder:
         else:
             self._places[role, layer] = self._put_matrix(role, layer, tensor)
 
-    def finish(self, *, kv_blocks: int, max_tokens: int, max_sequences: int) -> CpuModel:
+    def finish(
+        self, *, kv_blocks: int, max_tokens: int, max_sequences: int, window_blocks: int | None = None
+    ) -> CpuModel:
         """Makes the model; see `backend.ModelBuilder.finish`."""
-        if min(kv_blocks, max_tokens, max_sequences) < 1:
-            raise KernelError(f"expected counts of at least 1, got {kv_blocks=} {max_tokens=} {max_sequences=}")
+        window_blocks = kv_blocks if window_blocks is None else window_blocks
+        if min(kv_blocks, max_tokens, max_sequences, window_blocks or not self._spec.window) < 1:
+            counts = f"{kv_blocks=} {max_tokens=} {max_sequences=} {window_blocks=}"
+            raise KernelError(f"expected counts of at least 1, got {counts}")
         self._check_complete()
         self._workers.shutdown()
         dense = [role for (role, _), kind in self._kinds.items() if kind in DENSE_BYTES]
         capacity = Capacity(
             kv_blocks=kv_blocks,
+            window_blocks=window_blocks,
             max_tokens=max_tokens,
             max_sequences=max_sequences,
             threads=self._threads,
@@ -101,7 +106,9 @@ class CpuModelBuilder:
             row[Layer.KEYS // WORD], row[Layer.VALUES // WORD] = keys, values
         for index, row in enumerate(self._layers):
             row[Layer.ROPE // WORD] = memory.ropes[self._spec.rope_of(index)]
-            row[Layer.WINDOW // WORD] = self._spec.window_of(index)
+            window = self._spec.window_of(index)
+            row[Layer.WINDOW // WORD] = window
+            row[Layer.TABLES // WORD] = Context.WINDOW_TABLES if window else Context.TABLES
         head = Role.EMBEDDING if self._spec.tied_head else Role.OUTPUT
         memory.put(Context.LAYERS, address(self._layers))
         memory.put(Context.EMBEDDING, self._places[Role.EMBEDDING, None])

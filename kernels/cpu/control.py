@@ -25,6 +25,33 @@ from .sync import COUNTERS, ROUND, SLEEPERS, SPINS, THREAD_BYTES, THREADS
 
 
 @function
+def check_blocks(table: int, first: int, last: int, blocks: int) -> int:
+    """Whether entries `first` to `last` of a block table are blocks of a cache of this size."""
+    for entry in range(first, last + 1):
+        block = load32(table + 4 * entry)
+        if block < 0 or block >= blocks:
+            return 0
+    return 1
+
+
+@function
+def check_tables(context: int, sequence: int, first: int, last: int) -> int:
+    """Whether a sequence's tables lead to blocks, for a run of tokens at positions `first` to `last`.
+
+    Of layers with a window only entries that the run sees are looked at: others may be anything (clause 11.6).
+    """
+    row, window, block = sequence * load(context + w.c_table_stride), load(context + w.c_window), KV_BLOCK_TOKENS
+    if check_blocks(load(context + w.c_tables) + row, 0, last // block, load(context + w.c_kv_blocks)) == 0:
+        return 0
+    if window == 0:
+        return 1
+    oldest = max(0, first + 1 - window) // block
+    return check_blocks(
+        load(context + w.c_window_tables) + row, oldest, last // block, load(context + w.c_window_blocks)
+    )
+
+
+@function
 def check(context: int) -> int:  # noqa: PLR0911 — one return for each fault
     """Refuses ids out of range before anything is read through them; returns a `Fault` (clause 7.1)."""
     n, sequences_count = load(context + w.c_n), load(context + w.c_sequence_count)
@@ -33,13 +60,12 @@ def check(context: int) -> int:  # noqa: PLR0911 — one return for each fault
         load(context + w.c_positions),
         load(context + w.c_sequences),
     )
-    tables, table_stride = load(context + w.c_tables), load(context + w.c_table_stride)
-    vocab, limit, kv_blocks = (
+    table_stride, vocab, limit = (
+        load(context + w.c_table_stride),
         load(context + w.c_vocab),
         load(context + w.c_position_limit),
-        load(context + w.c_kv_blocks),
     )
-    previous, previous_position = -1, -1
+    previous, previous_position, first = -1, -1, -1
     for index in range(n):
         token, position, sequence = (
             load32(tokens + 4 * index),
@@ -53,13 +79,13 @@ def check(context: int) -> int:  # noqa: PLR0911 — one return for each fault
         if sequence == previous:
             if position != previous_position + 1:
                 return w.f_order
-        elif sequence != previous + 1 or sequence >= sequences_count:
-            return w.f_order
-        if index + 1 == n or load32(sequences + 4 * (index + 1)) != sequence:
-            for entry in range(position // KV_BLOCK_TOKENS + 1):
-                block = load32(tables + sequence * table_stride + 4 * entry)
-                if block < 0 or block >= kv_blocks:
-                    return w.f_block
+        else:
+            first = position
+            if sequence != previous + 1 or sequence >= sequences_count:
+                return w.f_order
+        is_last = index + 1 == n or load32(sequences + 4 * (index + 1)) != sequence
+        if is_last and check_tables(context, sequence, first, position) == 0:
+            return w.f_block
         previous, previous_position = sequence, position
     if previous + 1 != sequences_count:
         return w.f_order

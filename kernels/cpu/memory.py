@@ -44,6 +44,7 @@ class Capacity:
 
     Attributes:
         kv_blocks: Blocks in the pool.
+        window_blocks: Blocks in the pool of the layers with a window.
         max_tokens: Most tokens in one step.
         max_sequences: Most sequences in one step.
         threads: Threads of a step.
@@ -54,6 +55,7 @@ class Capacity:
     """
 
     kv_blocks: int
+    window_blocks: int
     max_tokens: int
     max_sequences: int
     threads: int
@@ -155,6 +157,8 @@ class StepMemory:
             Context.TILE_TOKENS: max(1, QUERIES // group),
             Context.STRIP: capacity.strip,
             Context.KV_BLOCKS: capacity.kv_blocks,
+            Context.WINDOW: spec.window,
+            Context.WINDOW_BLOCKS: capacity.window_blocks,
             Context.VOCAB: spec.vocab,
             Context.POSITION_LIMIT: self.position_limit,
         }
@@ -162,16 +166,15 @@ class StepMemory:
             self.put(word, value)
 
     def _make_cache(self) -> list[tuple[int, int]]:
-        spec = self._spec
-        head_bytes = self._capacity.kv_type.head_bytes(spec.head_dim)
+        spec, capacity = self._spec, self._capacity
+        head_bytes = capacity.kv_type.head_bytes(spec.head_dim)
         block_bytes = spec.kv_heads * head_bytes
         self.put(Context.KV_HEAD_BYTES, head_bytes)
         self.put(Context.KV_BLOCK_BYTES, block_bytes)
-        size = self._capacity.kv_blocks * block_bytes
-        slab = self._cache.take(2 * spec.layers * size)
-        return [
-            (address(slab) + 2 * layer * size, address(slab) + (2 * layer + 1) * size) for layer in range(spec.layers)
-        ]
+        blocks = spec.cache_blocks(capacity.kv_blocks, capacity.window_blocks)
+        slab = self._cache.take(2 * sum(blocks) * block_bytes)
+        starts = [address(slab) + 2 * sum(blocks[:layer]) * block_bytes for layer in range(spec.layers)]
+        return [(start, start + count * block_bytes) for start, count in zip(starts, blocks, strict=True)]
 
     def _make_constants(self) -> None:
         spec = self._spec

@@ -31,6 +31,7 @@ _ARRAYS = (
     ("positions", Context.POSITIONS, np.int32),
     ("sequences", Context.SEQUENCES, np.int32),
     ("block_tables", Context.TABLES, np.int32),
+    ("window_tables", Context.WINDOW_TABLES, np.int32),
     ("logits_tokens", Context.LOGITS_TOKENS, np.int32),
     ("logits_addresses", Context.LOGITS_ADDRESSES, np.uint64),
 )
@@ -40,7 +41,7 @@ _FAULTS = {
     Fault.TOKEN: "token ids of 0 to {vocab} exclusive",
     Fault.POSITION: "positions of 0 to {limit} exclusive that the block tables have room for",
     Fault.ORDER: "each sequence's tokens together, at consecutive positions, sequences numbered from 0",
-    Fault.BLOCK: "KV block ids of 0 to {blocks} exclusive",
+    Fault.BLOCK: "KV block ids of 0 to {blocks} exclusive, and 0 to {window_blocks} in window_tables",
     Fault.LOGITS: "logits of tokens that are in the batch, at addresses other than 0",
 }
 
@@ -123,8 +124,8 @@ class CpuModel:
     def _bind(self, batch: StepBatch) -> None:
         """Puts the batch's counts, and where it is another batch also its addresses, into the context."""
         arrays = (
-            batch.tokens, batch.positions, batch.sequences, batch.block_tables, batch.logits_tokens,
-            batch.logits_addresses,
+            batch.tokens, batch.positions, batch.sequences, batch.block_tables, batch.window_tables,
+            batch.logits_tokens, batch.logits_addresses,
         )  # fmt: skip
         if not self._bound or not all(map(is_, arrays, self._bound)):
             self._bind_arrays(arrays)
@@ -139,23 +140,31 @@ class CpuModel:
             if (
                 array.dtype != dtype
                 or not array.flags.c_contiguous
-                or array.ndim != (2 if name == "block_tables" else 1)
+                or array.ndim != (2 if name.endswith("tables") else 1)
             ):
                 raise BatchError(
                     f"expected {name} as a contiguous {np.dtype(dtype).name} array, got {array.dtype} {array.shape}"
                 )
+        tables, window_tables = arrays[3:5]
+        if window_tables.shape != tables.shape:
+            raise BatchError(f"expected window_tables of {tables.shape}, as block_tables, got {window_tables.shape}")
         for (_, word, _), array in zip(_ARRAYS, arrays, strict=True):
             self._memory.put(word, address(array))
-        self._memory.put(Context.TABLE_STRIDE, arrays[3].shape[1] * 4)
-        tokens, positions, sequences, tables, logits_tokens, logits_addresses = map(len, arrays)
+        self._memory.put(Context.TABLE_STRIDE, tables.shape[1] * 4)
+        tokens, positions, sequences, rows_of_tables, _, logits_tokens, logits_addresses = map(len, arrays)
         rows = self._capacity.max_sequences
         self._most = (
             min(self._capacity.max_tokens, tokens, positions, sequences),
-            min(rows, tables),
+            min(rows, rows_of_tables),
             min(rows, logits_tokens, logits_addresses),
         )
         self._bound = arrays
 
     def _refuse(self, fault: Fault) -> None:
-        limits = {"vocab": self._spec.vocab, "limit": self._memory.position_limit, "blocks": self._capacity.kv_blocks}
+        limits = {
+            "vocab": self._spec.vocab,
+            "limit": self._memory.position_limit,
+            "blocks": self._capacity.kv_blocks,
+            "window_blocks": self._capacity.window_blocks,
+        }
         raise BatchError(f"expected {_FAULTS[fault].format(**limits)}; the step was refused before it read anything")

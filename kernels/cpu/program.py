@@ -51,6 +51,9 @@ class Context(_Offset):
     KV_HEAD_BYTES = auto()
     KV_BLOCK_BYTES = auto()
     KV_BLOCKS = auto()
+    # layers with a window: 0 in a model without them, the longest; blocks of their cache
+    WINDOW = auto()
+    WINDOW_BLOCKS = auto()
     VOCAB = auto()
     POSITION_LIMIT = auto()
     # scratch that all threads share
@@ -92,6 +95,7 @@ class Context(_Offset):
     POSITIONS = auto()
     SEQUENCES = auto()
     TABLES = auto()
+    WINDOW_TABLES = auto()
     TABLE_STRIDE = auto()
     LOGITS_TOKENS = auto()
     LOGITS_ADDRESSES = auto()
@@ -115,7 +119,10 @@ class Matrix(_Offset):
 
 
 class Layer(IntEnum):
-    """Byte offsets in one layer's entry; matrices are embedded descriptors. What a model lacks is 0."""
+    """Byte offsets in one layer's entry; matrices are embedded descriptors. What a model lacks is 0.
+
+    TABLES is the context's word for its block tables: Context.TABLES, or WINDOW_TABLES (clause 11.6).
+    """
 
     ATTENTION_NORM = 0
     FEED_FORWARD_NORM = WORD
@@ -123,19 +130,20 @@ class Layer(IntEnum):
     VALUES = 3 * WORD
     ROPE = 4 * WORD
     WINDOW = 5 * WORD
-    BIAS = 6 * WORD
-    QUERY_NORM = 7 * WORD
-    KEY_NORM = 8 * WORD
-    POST_ATTENTION_NORM = 9 * WORD
-    POST_FEED_FORWARD_NORM = 10 * WORD
-    QUERY = 11 * WORD
-    KEY = 11 * WORD + Matrix.END
-    VALUE = 11 * WORD + 2 * Matrix.END
-    ATTENTION_OUTPUT = 11 * WORD + 3 * Matrix.END
-    GATE = 11 * WORD + 4 * Matrix.END
-    UP = 11 * WORD + 5 * Matrix.END
-    DOWN = 11 * WORD + 6 * Matrix.END
-    END = 11 * WORD + 7 * Matrix.END
+    TABLES = 6 * WORD
+    BIAS = 7 * WORD
+    QUERY_NORM = 8 * WORD
+    KEY_NORM = 9 * WORD
+    POST_ATTENTION_NORM = 10 * WORD
+    POST_FEED_FORWARD_NORM = 11 * WORD
+    QUERY = 12 * WORD
+    KEY = 12 * WORD + Matrix.END
+    VALUE = 12 * WORD + 2 * Matrix.END
+    ATTENTION_OUTPUT = 12 * WORD + 3 * Matrix.END
+    GATE = 12 * WORD + 4 * Matrix.END
+    UP = 12 * WORD + 5 * Matrix.END
+    DOWN = 12 * WORD + 6 * Matrix.END
+    END = 12 * WORD + 7 * Matrix.END
 
 
 SMALL = 8

@@ -63,15 +63,16 @@ c_local_partials, c_local_states, c_local_seen, c_local_row = (
     _C["LOCAL_ROW"],
 )
 c_tokens, c_positions, c_sequences = _C["TOKENS"], _C["POSITIONS"], _C["SEQUENCES"]
-c_tables, c_table_stride = _C["TABLES"], _C["TABLE_STRIDE"]
+c_tables, c_window_tables, c_table_stride = _C["TABLES"], _C["WINDOW_TABLES"], _C["TABLE_STRIDE"]
 c_logits_tokens, c_logits_addresses = _C["LOGITS_TOKENS"], _C["LOGITS_ADDRESSES"]
 c_vocab, c_position_limit, c_kv_blocks = _C["VOCAB"], _C["POSITION_LIMIT"], _C["KV_BLOCKS"]
+c_window, c_window_blocks = _C["WINDOW"], _C["WINDOW_BLOCKS"]
 c_n, c_sequence_count, c_logits_count = _C["TOKEN_COUNT"], _C["SEQUENCE_COUNT"], _C["LOGITS_COUNT"]
 f_token, f_position, f_order, f_block, f_logits = (int(fault) for fault in list(Fault)[1:])
 l_att_norm, l_ff_norm, l_keys, l_values = (
     int(Layer[name]) for name in ("ATTENTION_NORM", "FEED_FORWARD_NORM", "KEYS", "VALUES")
 )
-l_rope, l_window, l_bias = (int(Layer[name]) for name in ("ROPE", "WINDOW", "BIAS"))
+l_rope, l_window, l_tables, l_bias = (int(Layer[name]) for name in ("ROPE", "WINDOW", "TABLES", "BIAS"))
 l_query_norm, l_key_norm, l_post_att, l_post_ff = (
     int(Layer[name]) for name in ("QUERY_NORM", "KEY_NORM", "POST_ATTENTION_NORM", "POST_FEED_FORWARD_NORM")
 )

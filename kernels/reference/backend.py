@@ -10,7 +10,7 @@ Example:
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -104,10 +104,22 @@ class ReferenceBuilder:
         rounds = self._quantise and tensor.format.block_elements > 1
         self._tensors[role, layer] = dequantise(tensor).astype(self._dtype), rounds
 
-    def finish(self, *, kv_blocks: int, max_tokens: int, max_sequences: int) -> ReferenceModel:
+    def finish(
+        self, *, kv_blocks: int, max_tokens: int, max_sequences: int, window_blocks: int | None = None
+    ) -> ReferenceModel:
         """Makes the model; see `backend.ModelBuilder.finish`."""
-        cache = (self._dtype, self._cache)
-        return ReferenceModel(self._spec, self._tensors, cache, (kv_blocks, max_tokens, max_sequences))
+        window_blocks = kv_blocks if window_blocks is None else window_blocks
+        room = Room(kv_blocks, window_blocks, max_tokens, max_sequences)
+        return ReferenceModel(self._spec, self._tensors, (self._dtype, self._cache), room)
+
+
+class Room(NamedTuple):
+    """What a model is built for; see `backend.ModelBuilder.finish`."""
+
+    kv_blocks: int
+    window_blocks: int
+    tokens: int
+    sequences: int
 
 
 class ReferenceModel:
@@ -118,7 +130,7 @@ class ReferenceModel:
         spec: DecoderSpec,
         tensors: dict[tuple[Role, int | None], tuple[Real, bool]],
         cache: tuple[np.dtype[np.floating], KvType | None],
-        room: tuple[int, int, int],
+        room: Room,
     ) -> None:
         self._spec, self._tensors, self._room = spec, tensors, room
         wanted: list[tuple[Role, int | None]] = [(role, None) for role in spec.global_roles]
@@ -126,9 +138,10 @@ class ReferenceModel:
         missing = [place for place in wanted if place not in tensors]
         if missing:
             raise KernelError(f"expected a tensor for each place, {len(missing)} are missing, first {missing[0]}")
-        shape = (spec.layers, room[0], KV_BLOCK_TOKENS, spec.kv_heads, spec.head_dim)
         dtype, self._cache = cache
-        self._keys, self._values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        blocks = spec.cache_blocks(room.kv_blocks, room.window_blocks)
+        shapes = [(count, KV_BLOCK_TOKENS, spec.kv_heads, spec.head_dim) for count in blocks]
+        self._keys, self._values = ([np.zeros(shape, dtype) for shape in shapes] for _ in range(2))
         self._open = True
 
     @property
@@ -140,7 +153,7 @@ class ReferenceModel:
     def memory_bytes(self) -> dict[str, int]:
         """Bytes held, by purpose."""
         weights = sum(array.nbytes for array, _ in self._tensors.values())
-        return {"weights": weights, "kv": self._keys.nbytes + self._values.nbytes, "scratch": 0}
+        return {"weights": weights, "kv": sum(array.nbytes for array in (*self._keys, *self._values)), "scratch": 0}
 
     def step(self, batch: StepBatch) -> None:
         """Runs every token of the batch; see `backend.Model.step`."""
@@ -196,14 +209,16 @@ class ReferenceModel:
         positions, sequences = batch.positions[:n], batch.sequences[:n]
         table = spec.rope_tables[spec.rope_of(layer)]
         q, k = (rotate(part, positions, table, spec.rope_style) for part in (q, k))
-        blocks = batch.block_tables[sequences, positions // KV_BLOCK_TOKENS]
-        self._keys[layer, blocks, positions % KV_BLOCK_TOKENS] = as_kept(k, self._cache)
-        self._values[layer, blocks, positions % KV_BLOCK_TOKENS] = as_kept(v, self._cache)
-        sight, out = Sight(spec.score_scale, spec.attention_cap, spec.window_of(layer)), np.empty_like(q)
+        window = spec.window_of(layer)
+        tables = batch.window_tables if window else batch.block_tables
+        blocks = tables[sequences, positions // KV_BLOCK_TOKENS]
+        self._keys[layer][blocks, positions % KV_BLOCK_TOKENS] = as_kept(k, self._cache)
+        self._values[layer][blocks, positions % KV_BLOCK_TOKENS] = as_kept(v, self._cache)
+        sight, out = Sight(spec.score_scale, spec.attention_cap, window), np.empty_like(q)
         for sequence in range(batch.sequence_count):
-            mine, table_row = sequences == sequence, batch.block_tables[sequence]
+            mine = sequences == sequence
             out[mine] = paged_attention(
-                q[mine], self._keys[layer], self._values[layer], positions[mine], table_row, sight
+                q[mine], self._keys[layer], self._values[layer], positions[mine], tables[sequence], sight
             )
         return self._product(Role.ATTENTION_OUTPUT, layer, out.reshape(n, -1))
 
@@ -213,23 +228,30 @@ class ReferenceModel:
         return self._product(Role.DOWN, layer, ACTIVATIONS[self._spec.activation](gate) * up)
 
     def _check(self, batch: StepBatch) -> None:
-        n, sequences, kv_blocks = batch.token_count, batch.sequence_count, self._room[0]
-        if n > self._room[1] or sequences > self._room[2]:
+        n, sequences, room = batch.token_count, batch.sequence_count, self._room
+        if n > room.tokens or sequences > room.sequences:
             raise BatchError(
-                f"expected at most {self._room[1]} tokens and {self._room[2]} sequences, got {n} and {sequences}"
+                f"expected at most {room.tokens} tokens and {room.sequences} sequences, got {n} and {sequences}"
             )
         tokens, positions = batch.tokens[:n], batch.positions[:n]
         if tokens.min() < 0 or tokens.max() >= self._spec.vocab:
             raise BatchError(f"expected token ids of 0 to {self._spec.vocab} exclusive")
-        if positions.min() < 0 or positions.max() >= min(self._spec.context, kv_blocks * KV_BLOCK_TOKENS):
+        if positions.min() < 0 or positions.max() >= min(self._spec.context, room.kv_blocks * KV_BLOCK_TOKENS):
             raise BatchError("expected positions within the context")
         for sequence in range(sequences):
-            last = int(positions[batch.sequences[:n] == sequence].max())
-            table = batch.block_tables[sequence, : last // KV_BLOCK_TOKENS + 1]
-            if table.min() < 0 or table.max() >= kv_blocks:
-                raise BatchError(f"expected KV block ids of 0 to {kv_blocks} exclusive")
+            mine = positions[batch.sequences[:n] == sequence]
+            end = int(mine.max()) // KV_BLOCK_TOKENS + 1
+            _check_table(batch.block_tables[sequence, :end], room.kv_blocks)
+            if self._spec.window:
+                oldest = max(0, int(mine.min()) + 1 - self._spec.window) // KV_BLOCK_TOKENS
+                _check_table(batch.window_tables[sequence, oldest:end], room.window_blocks)
         rows = batch.logits_count
         if rows and (batch.logits_tokens[:rows].min() < 0 or batch.logits_tokens[:rows].max() >= n):
             raise BatchError("expected logits of tokens that are in the batch")
         if rows and batch.logits_addresses[:rows].min() == 0:
             raise BatchError("expected logits at addresses other than 0")
+
+
+def _check_table(blocks: NDArray[np.int32], count: int) -> None:
+    if blocks.min() < 0 or blocks.max() >= count:
+        raise BatchError(f"expected KV block ids of 0 to {count} exclusive")

@@ -126,14 +126,16 @@ def paged_attention(
         keys: Shape: (pool blocks, 16, kv_heads, head_dim).
         values: As keys.
         positions: Shape: (tokens,), int32.
-        blocks: The sequence's table. Shape: (table,), int32.
+        blocks: The sequence's table; entries before the first position's window are not looked at.
+            Shape: (table,), int32.
         sight: Scale, soft cap and window; None: 1 / sqrt(head_dim) and neither.
     """
     tokens, heads, width = queries.shape
     sight = sight or Sight(1 / math.sqrt(width))
-    count = int(positions.max()) + 1
-    table = blocks[: -(-count // KV_BLOCK_TOKENS)]
-    kv_heads = keys.shape[2]
+    count, kv_heads = int(positions.max()) + 1, keys.shape[2]
+    table = blocks[: -(-count // KV_BLOCK_TOKENS)].copy()
+    oldest = max(0, int(positions.min()) + 1 - (sight.window or count))
+    table[: oldest // KV_BLOCK_TOKENS] = table[-1]  # those before a window may be anything (clause 11.6)
     k = keys[table].reshape(-1, kv_heads, width)[:count].astype(queries.dtype)
     v = values[table].reshape(-1, kv_heads, width)[:count].astype(queries.dtype)
     grouped = queries.reshape(tokens, kv_heads, heads // kv_heads, width) * sight.scale

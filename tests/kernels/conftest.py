@@ -171,11 +171,16 @@ def build():
     """Builds models and closes them at the end."""
     models = []
 
-    def make(backend, spec, formats=Format.Q4_1, *, threads=2, seed=0, kv_blocks=64, max_tokens=256, max_sequences=16):
+    def make(
+        backend, spec, formats=Format.Q4_1, *, threads=2, seed=0, kv_blocks=64, max_tokens=256, max_sequences=16,
+        window_blocks=None,
+    ):  # fmt: skip
         builder = backend.builder(spec, threads=threads)
         for role, layer, tensor in _model_tensors(spec, formats, seed):
             builder.put(role, layer, tensor)
-        model = builder.finish(kv_blocks=kv_blocks, max_tokens=max_tokens, max_sequences=max_sequences)
+        model = builder.finish(
+            kv_blocks=kv_blocks, max_tokens=max_tokens, max_sequences=max_sequences, window_blocks=window_blocks
+        )
         models.append(model)
         return model
 

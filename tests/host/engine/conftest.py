@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -51,11 +52,15 @@ def choice(token: int | None, *, stop: bool = False) -> Decision:
 class FakeModel:
     """Its KV cache holds token ids; the next token is a function of the ids that the block table leads to.
 
-    So a wrong block, position or order changes the answer, as it would with real keys and values.
+    So a wrong block, position or order changes the answer, as it would with real keys and values. With a window it keeps
+    the ids a second time, in the other pool, and fails where a token would not see there what the first pool holds.
     """
 
-    def __init__(self, blocks: int, following: Callable[[list[int]], int], gap: float = 1.0) -> None:
-        self.spec = SPEC
+    def __init__(
+        self, blocks: int, following: Callable[[list[int]], int], gap: float = 1.0, *, window: int = 0, windows: int = 0
+    ) -> None:
+        self.spec = replace(SPEC, layer_windows=(window,)) if window else SPEC
+        self.seen = np.full((windows, KV_BLOCK_TOKENS), -1, np.int32)
         self.memory_bytes: dict[str, int] = {}
         self.cache = np.full((blocks, KV_BLOCK_TOKENS), -1, np.int32)
         self.following = following
@@ -84,7 +89,21 @@ class FakeModel:
             if index in wanted:
                 flat = self.cache[table[: position // KV_BLOCK_TOKENS + 1]].ravel()[: position + 1]
                 self.write(wanted[index], self.following(flat.tolist()))
+        if self.spec.window:
+            self.compare(batch, runs)
         self.steps.append([(positions[0], len(positions), False) for positions in runs.values()])
+
+    def compare(self, batch, runs) -> None:
+        """Stores the step's tokens in the pool for windows, then looks at what each of them sees."""
+        for index in range(batch.token_count):
+            block, place = divmod(int(batch.positions[index]), KV_BLOCK_TOKENS)
+            self.seen[batch.window_tables[batch.sequences[index], block], place] = batch.tokens[index]
+        for row, positions in runs.items():
+            for position in positions:
+                at = np.arange(max(0, position + 1 - self.spec.window), position + 1)
+                blocks, places = at // KV_BLOCK_TOKENS, at % KV_BLOCK_TOKENS
+                whole = self.cache[batch.block_tables[row, blocks], places]
+                assert np.array_equal(self.seen[batch.window_tables[row, blocks], places], whole)
 
     def write(self, address: int, token: int) -> None:
         row = np.ctypeslib.as_array((ctypes.c_float * VOCAB).from_address(address))
@@ -262,10 +281,19 @@ class House:
     """A loaded model made of twins."""
 
     def __init__(
-        self, following=hashed, *, blocks: int = 64, context: int = 1 << 16, sampler: FakeSampler | None = None
+        self,
+        following=hashed,
+        *,
+        blocks: int = 64,
+        context: int = 1 << 16,
+        sampler: FakeSampler | None = None,
+        window: int = 0,
+        more_windows: int = 64,
     ) -> None:
-        self.model = FakeModel(blocks, following)
         self.sampler = sampler or FakeSampler()
+        self.most = min(replace(SPEC, layer_windows=(window,)).window_blocks(self.sampler.max_backtrack), blocks)
+        windows = self.most + more_windows if window else 0
+        self.model = FakeModel(blocks, following, window=window, windows=windows)
         spellings = (*(bytes((one,)) for one in range(256)), b"<end>", b"<silent>", b"<u>", b"<v>")
         types = np.ones(VOCAB, np.uint8)
         types[[END, SILENT]] = 3
@@ -274,9 +302,9 @@ class House:
             bos=-1, eos=END, unknown=-1, add_bos=False, add_eos=False, add_space_prefix=False, token_bytes=spellings,
         )  # fmt: skip
         self.loaded = LoadedModel(
-            name="twin", digest="", model=self.model, spec=SPEC, vocabulary=self.vocabulary, tokenizer=None,
+            name="twin", digest="", model=self.model, spec=self.model.spec, vocabulary=self.vocabulary, tokenizer=None,
             samplers={"greedy": self.sampler}, template=None, end_ids=frozenset({END}), context=context,
-            kv_blocks=blocks, kv_type=KvType.FLOAT16, report=LoadReport(0, 0, 0, 0, 0, {}),
+            kv_blocks=blocks, kv_type=KvType.FLOAT16, report=LoadReport(0, 0, 0, 0, 0, {}), window_blocks=windows,
         )  # fmt: skip
 
     def core(self, **settings) -> Core:
@@ -309,6 +337,7 @@ def turn(core: Core) -> None:
     """One turn, then a look at the pool; when there was nothing to do, waits for a guest that is late."""
     worked = core.turn()
     core.pool.check()
+    core.windows.pool.check()
     if not worked and core._calls.under_way:
         assert core.woken.wait(120)
         core.woken.clear()  # what it announced is there: the next turn takes it
@@ -335,7 +364,7 @@ def run(house: House, requests, **settings) -> list[Client]:
 
 def leaves_nothing(core: Core, house: House) -> None:
     """Nothing is held, open or ever was misused."""
-    assert core.pool.used == 0
+    assert core.pool.used == core.windows.pool.used == 0
     assert len(core._groups) == 0
     assert not core._groups._shared
     assert house.sampler.open == 0

@@ -87,6 +87,7 @@ def model(life, prompt: list[int], choice: int, depth: int, context: int, twin) 
     blocks=st.integers(6, 16),
     together=st.integers(1, 5),
     budget=st.tuples(st.sampled_from([5, 16, 64]), st.sampled_from([1, 8])),
+    windows=st.tuples(st.sampled_from([0, 0, 1, 5, 17, 40]), st.integers(0, 6)),
     step_fails=st.none() | st.integers(0, 30),
     grace=st.sampled_from([0.0, 0.005]),
     sampler=st.fixed_dictionaries(
@@ -94,9 +95,11 @@ def model(life, prompt: list[int], choice: int, depth: int, context: int, twin) 
     ),
 )
 def test_whatever_happens_when_blocks_and_sandboxes_come_back_and_what_stands_is_right(
-    *, lives, blocks, together, budget, step_fails, grace, sampler, twin
+    *, lives, blocks, together, budget, windows, step_fails, grace, sampler, twin
 ):
-    house, depth = twin.House(blocks=blocks, sampler=twin.Sampler(**sampler)), sampler["max_backtrack"]
+    window, more_windows = windows
+    house = twin.House(blocks=blocks, sampler=twin.Sampler(**sampler), window=window, more_windows=more_windows)
+    depth = sampler["max_backtrack"]
 
     def act(slot):
         life, ids = lives[slot.prompt_ids[0]], [*slot.prompt_ids, *slot.accepted]

@@ -13,6 +13,7 @@ from sealhost.kernels.backend import Activation, Tensor
 from sealhost.kernels.batch import StepBatch
 from sealhost.kernels.cpu import CpuBackend
 from sealhost.kernels.formats import Format
+from sealhost.kernels.kv_type import KvType
 
 pytestmark = pytest.mark.model
 
@@ -46,12 +47,22 @@ def test_the_file_says_what_gemma_3_is(graph):
 
 
 @pytest.fixture(scope="module")
-def step(raw, graph):
-    builder = CpuBackend().builder(graph.spec, threads=2)
-    for place in graph.places:
-        info = place.tensor
-        data = raw[info.start : info.stop]
-        builder.put(place.role, place.layer, Tensor(info.name, place.format, info.shape, data))
+def builder(raw, graph):
+    """Makes a builder that has all tensors."""
+
+    def make():
+        made = CpuBackend().builder(graph.spec, threads=2)
+        for place in graph.places:
+            info = place.tensor
+            data = raw[info.start : info.stop]
+            made.put(place.role, place.layer, Tensor(info.name, place.format, info.shape, data))
+        return made
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def step(builder):
     logits, batch = np.empty(VOCAB, np.float32), StepBatch.allocate(max_tokens=64, max_sequences=1, max_blocks=BLOCKS)
 
     def run(ids, start=0):
@@ -61,7 +72,7 @@ def step(raw, graph):
         shifted = logits.astype(np.float64) - logits.max()
         return shifted - np.log(np.exp(shifted).sum())
 
-    with closing(builder.finish(kv_blocks=BLOCKS, max_tokens=64, max_sequences=1)) as model:
+    with closing(builder().finish(kv_blocks=BLOCKS, max_tokens=64, max_sequences=1)) as model:
         yield run
 
 
@@ -85,3 +96,32 @@ def test_greedy_text_goes_the_way_of_llamacpps(step, gemma3_goldens):
             assert found.max() - found[token] < 3 * CLEAR
             found = step([token], len(ids))
             ids.append(token)
+
+
+def test_two_windows_and_a_half_have_the_bits_of_a_cache_that_keeps_everything(builder, graph):
+    """The pool for windows holds 512 positions and a chunk; its blocks go round."""
+    ids, chunk, window = [(7 + 7919 * n) % VOCAB for n in range(1300)], 256, graph.spec.window
+    blocks, around = range(-(-len(ids) // 16)), graph.spec.window_blocks(0) + chunk // 16
+    rows = np.zeros((2, VOCAB), np.float32)
+    whole = StepBatch.allocate(max_tokens=chunk, max_sequences=1, max_blocks=len(blocks))
+    sliding = StepBatch.allocate(max_tokens=chunk, max_sequences=1, max_blocks=len(blocks), window=window)
+    room = {"kv_blocks": len(blocks), "max_tokens": chunk, "max_sequences": 1}
+    with (
+        closing(builder().finish(**room)) as keeps,
+        closing(builder().finish(**room, window_blocks=around)) as slides,
+    ):
+        for start in [*range(0, 1280, chunk), *range(1280, 1300)]:
+            run = ids[start : start + (chunk if start < 1280 else 1)]
+            first, last = max(0, start + 1 - window) // 16, (start + len(run) - 1) // 16
+            whole.clear()
+            whole.add(run, start=start, blocks=blocks, logits_address=rows[0].ctypes.data)
+            keeps.step(whole)
+            sliding.clear()
+            sliding.add(
+                run, start=start, blocks=blocks, logits_address=rows[1].ctypes.data,
+                window_blocks=[block % around for block in range(first, last + 1)], window_start=first,
+            )  # fmt: skip
+            slides.step(sliding)
+            assert np.array_equal(*rows)
+        saved = keeps.memory_bytes["kv"] - slides.memory_bytes["kv"]
+        assert saved == graph.spec.windowed_layers * (len(blocks) - around) * KvType.FLOAT16.layer_bytes(graph.spec)

@@ -20,6 +20,7 @@ from sealhost.kernels.backend import DecoderSpec, RopeStyle
 from sealhost.kernels.errors import FormatError
 from sealhost.kernels.kv_type import KvType
 from sealhost.kernels.sha256 import EachSha256
+from sealhost.sandbox import OperatorLimits
 from sealhost.signing import Code, SealError
 
 STRING, ARRAY, U32 = 8, 9, 4
@@ -67,6 +68,8 @@ class RecordingBackend:
 
 class FakePlugins:
     """A sandbox whose loading can fail."""
+
+    limits = OperatorLimits()
 
     def __init__(self, fail: bool = False) -> None:
         self.fail = fail
@@ -235,7 +238,7 @@ def test_a_bad_second_tensor_loads_nothing(bundle_of, tiny_llama):
 
 
 SPEC = DecoderSpec(2, 64, 4, 2, 16, 64, 100, 1000, 1e-5, 1e4, 16, RopeStyle.NORM, tied_head=True)
-BLOCK = KvType.FLOAT16.block_bytes(SPEC)
+BLOCK = SPEC.layers * KvType.FLOAT16.layer_bytes(SPEC)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +254,7 @@ BLOCK = KvType.FLOAT16.block_bytes(SPEC)
     ],
 )
 def test_the_pool_fits_its_memory_and_always_holds_one_whole_sequence(config, expected):
-    assert KvSize.choose(SPEC, config, KvType.FLOAT16) == expected
+    assert KvSize.choose(SPEC, config, KvType.FLOAT16, again=64) == expected
 
 
 @pytest.mark.parametrize(
@@ -259,11 +262,11 @@ def test_the_pool_fits_its_memory_and_always_holds_one_whole_sequence(config, ex
 )
 def test_memory_that_does_not_hold_the_wanted_context_is_refused_with_both_numbers(config):
     with pytest.raises(UsageError, match=rf"expected \d+ bytes .* got {config.kv_bytes}"):
-        KvSize.choose(SPEC, config, KvType.FLOAT16)
+        KvSize.choose(SPEC, config, KvType.FLOAT16, again=64)
 
 
 def test_a_smaller_type_makes_the_pool_larger_in_proportion():
-    held = {kind: KvSize.choose(SPEC, EngineConfig(kv_bytes=144 * BLOCK), kind).blocks for kind in KvType}
+    held = {kind: KvSize.choose(SPEC, EngineConfig(kv_bytes=144 * BLOCK), kind, again=64).blocks for kind in KvType}
     assert held == {KvType.FLOAT16: 144, KvType.FLOAT32: 72, KvType.INT8: 256}  # heads of 16: 18 bytes instead of 32
 
 

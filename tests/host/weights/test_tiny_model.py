@@ -16,7 +16,7 @@ from sealhost.host.engine.loop import Engine
 from sealhost.host.engine.request import FinishEvent, GenerationRequest, TokenEvent
 from sealhost.host.weights.loader import load
 from sealhost.kernels.cpu import CpuBackend
-from sealhost.sandbox import SamplingParams
+from sealhost.sandbox import OperatorLimits, SamplingParams
 
 PATIENCE = 120
 ANSWER = 12
@@ -64,7 +64,7 @@ def tiny(tiny_llama, memory_weights):
         manifest=SimpleNamespace(name="tiny", version=1),
         digest="",
     )
-    plugins = SimpleNamespace(load_tokenizer=lambda *_: None, load_sampler=lambda *_: Greedy())
+    plugins = SimpleNamespace(limits=OperatorLimits(), load_tokenizer=lambda *_: None, load_sampler=lambda *_: Greedy())
     with load(bundle, plugins, CpuBackend(), CONFIG) as loaded:
         yield loaded
 

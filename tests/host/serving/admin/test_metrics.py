@@ -31,7 +31,7 @@ def test_what_is_scraped_parses_and_names_every_family_once(desk: Any) -> None:
     assert len(names) == len(set(names))
     ours = {name for name in names if name.startswith("sealhost_")}
     assert all(family.documentation and family.type != "unknown" for family in families)
-    assert len(ours) == 22
+    assert len(ours) == 24
     assert "process_resident_memory_bytes" in names
 
 

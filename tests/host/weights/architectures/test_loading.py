@@ -12,6 +12,7 @@ from tiny_models import CASES
 from sealhost.host.config import EngineConfig
 from sealhost.host.weights.loader import load
 from sealhost.kernels.reference import ReferenceBackend
+from sealhost.sandbox import OperatorLimits
 
 NAMED = {case.name: case for case in CASES}
 
@@ -27,7 +28,7 @@ def loaded(files, memory_weights):
         bundle = SimpleNamespace(
             weights=memory_weights(files[name]), template=None, plugins=plugins, manifest=manifest, digest="ab" * 32
         )
-        sandbox = SimpleNamespace(load_tokenizer=lambda *_: None, load_sampler=lambda *_: None)
+        sandbox = SimpleNamespace(limits=OperatorLimits(), load_tokenizer=lambda *_: None, load_sampler=lambda *_: None)
         models.append(load(bundle, sandbox, ReferenceBackend(), EngineConfig(context=context, step_tokens=64)))
         return models[-1]
 
