@@ -27,7 +27,8 @@ from .strict_json import parse_strict_json
 SCHEMA: Final = "sealhost bundle v1"
 
 Sha256Hex = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+NAME_PATTERN: Final = r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"
+Name = Annotated[str, Meta(pattern=NAME_PATTERN)]
 Milliseconds = Annotated[int, Meta(ge=0, le=limits.MAX_PLUGIN_MILLISECONDS)]
 FileRole = Literal["weights", "chunks", "template", "plugin", "document"]
 PluginRole = Literal["tokenizer", "sampler"]

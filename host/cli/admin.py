@@ -39,7 +39,7 @@ def swap(
     admin_key_file: AdminKeyFile = None,
     json: Json = False,
 ) -> None:
-    """Put another version of a model in the place of the one that a running host serves.
+    """Replace a model in a running host by another version.
 
     Args:
         what: A bundle's directory on the host's machine, or the name of a model whose directory has new contents.
@@ -65,11 +65,11 @@ def rollback(
     admin_key_file: AdminKeyFile = None,
     json: Json = False,
 ) -> None:
-    """Go back to the version of a model that was served before.
+    """Return to the version of a model that a running host served before.
 
     Args:
         name: The model.
-        directory: A bundle's directory on the host's machine to go back to, if it is not the one before.
+        directory: A bundle's directory on the host's machine to go back to, instead of the previous one.
         admin: The host's admin plane.
         admin_key_file: File with the admin key; without it SEALHOST_ADMIN_KEY.
         json: Print the host's answer.
@@ -90,11 +90,11 @@ def drain(
     admin_key_file: AdminKeyFile = None,
     json: Json = False,
 ) -> None:
-    """Have a running host take no new requests, and wait until the running ones have ended.
+    """Stop a running host from taking new requests, and wait until the running ones have ended.
 
     Args:
-        undo: Take requests again instead.
-        wait: Seconds to wait for running requests; 0 does not wait.
+        undo: Take new requests again.
+        wait: Seconds to wait for running requests to end; 0 does not wait.
         admin: The host's admin plane.
         admin_key_file: File with the admin key; without it SEALHOST_ADMIN_KEY.
         json: Print one JSON object.

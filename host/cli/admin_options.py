@@ -32,10 +32,11 @@ class AdminOptions:
 
     Attributes:
         admin_port: Port of the admin plane; 0 takes any free one. [default: none]
-        admin_host: Its address; without an admin key one of this machine alone.
-        admin_key_file: File with one admin key a line; without it SEALHOST_ADMIN_KEY, else no key is asked for.
-        swap_from: Folder that bundles may be swapped in from, besides those of the bundles; may be given several times.
-        keep_previous: Keep the version before loaded after a swap, so that rollback is at once.
+        admin_host: Address of the admin plane; without an admin key only this machine may reach it.
+        admin_key_file: File with one admin key per line; without it SEALHOST_ADMIN_KEY; without both, no key is needed.
+        swap_from: Folder from which bundles may be swapped in, besides those that hold BUNDLES; may be given several
+            times.
+        keep_previous: Keep the previous version loaded after a swap, so that a rollback takes no time.
     """
 
     admin_port: int | None = None

@@ -49,10 +49,10 @@ class AnswerOptions:
     """What an answer is like, apart from its temperature, whose default differs.
 
     Attributes:
-        system: What the model is told first.
+        system: System message, which comes first in the conversation.
         max_tokens: Most tokens of an answer. [default: what the context leaves]
-        seed: Repeats an answer, or a conversation, with a temperature above 0.
-        sampler: Name of the bundle's sampler to use. [default: its first]
+        seed: Seed of the sampling: the same seed and prompt give the same answer.
+        sampler: Sampler of the bundle to use. [default: its first]
         sampler_config: The sampler's configuration, a JSON object.
     """
 
@@ -86,10 +86,10 @@ def run(  # noqa: PLR0913 — one parameter for each option of the command line
         bundle: The bundle's directory.
         prompt: What to answer; "-" reads it from standard input.
         raw: Continue the prompt as it is, without the chat template.
-        record: File to make: all that the sampler saw and decided, for `plugin replay`.
+        record: File to write what the sampler saw and decided to, for `plugin replay`.
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions; without it your own.
-        temperature: 0 always takes the likeliest token.
+        temperature: Sampling temperature; 0 always takes the likeliest token.
         answer: What the answer is like.
         engine: How the model runs.
     """
@@ -118,7 +118,7 @@ def chat(
         bundle: The bundle's directory.
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions; without it your own.
-        temperature: 0 always takes the likeliest token.
+        temperature: Sampling temperature; 0 always takes the likeliest token.
         answer: What the answers are like.
         engine: How the model runs.
     """

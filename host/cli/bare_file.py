@@ -63,7 +63,9 @@ def opened_file(path: Path) -> Iterator[BareFile]:
     """
     try:
         if not path.is_file():  # a FIFO would keep us waiting
-            raise _unreadable(path, "expected a file, got nothing of that name, or something else")
+            raise _unreadable(
+                path, f"expected a file, got {'a folder or a device' if path.exists() else 'nothing of that name'}"
+            )
         file = path.open("rb", buffering=0)
     except (OSError, ValueError) as error:  # a NUL in the path is the latter
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -80,12 +80,13 @@ def bench(  # noqa: PLR0913 — one parameter for each option of the command lin
     Args:
         bundle: The bundle's directory.
         json: Print one JSON object.
-        repeats: Measurements of each kind; their median counts.
-        prompt_tokens: A prompt length to measure prefill with, besides 512. [default: 32, 128 and 2048]
-        decode_tokens: Tokens of a decode measurement.
-        depth: Ids in the context to measure decode after, besides 16; may be given several times.
-        batch: Sequences to measure decoding together; may be given several times.
-        sweep: Measure depths of 512 to 4096 and batches of 1 to 32, as far as the context and the options allow.
+        repeats: Repeats of each measurement; the median is reported.
+        prompt_tokens: Prompt length to measure prefill with, besides 512; may be given several times. [default: 32, 128
+            and 2048]
+        decode_tokens: Tokens in one decode measurement.
+        depth: Tokens in the context to measure decode at, besides 16; may be given several times.
+        batch: Number of sequences to decode together; may be given several times.
+        sweep: Measure depths of 512 to 4096 and batches of 1 to 32, as far as the context and the other options allow.
         plot: Draw the sweep's curves to this .png or .svg file (needs matplotlib).
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions; without it your own.

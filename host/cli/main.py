@@ -44,11 +44,11 @@ _NO_THREAD = "can't start new thread"
 PREFIX = "SEALHOST_"
 """Begins every flag's environment twin."""
 
-TWINS = f"Every option has a twin in the environment, as --port has {PREFIX}PORT."
+TWINS = f"Every option can also be set in the environment: --port as {PREFIX}PORT."
 """What the help of each verb ends with, instead of a name beside each option."""
 
 _VERBS = {
-    "Talk with a model": {
+    "Use a model": {
         "demo": ("demo:demo", "Fetch a small model, make keys, pack, sign, verify and answer a question."),
         "run": ("ask:run", "Answer one prompt on the terminal."),
         "chat": ("ask:chat", "Talk with a model on the terminal."),
@@ -62,14 +62,14 @@ _VERBS = {
         "plugin": ("plugin:app", "Make, build, check, test, measure and pack a plugin."),
     },
     "Operate": {
-        "trust": ("trust:app", "Say whom this host believes, and how far."),
+        "trust": ("trust:app", "Manage the keys that this host trusts."),
         "verify": ("signing:verify", "Check a bundle's signature and every byte of it."),
         "inspect": ("signing:inspect", "Show what a bundle claims, without trusting it."),
-        "serve": ("serve:serve", "Serve bundles over HTTP with OpenAI's API."),
-        "status": ("status:status", "Show whom this host believes and what it has accepted."),
-        "swap": ("admin:swap", "Put another version of a model into a running host."),
-        "rollback": ("admin:rollback", "Go back to the version that a running host served before."),
-        "drain": ("admin:drain", "Have a running host take no new requests."),
+        "serve": ("serve:serve", "Serve models over an OpenAI-compatible HTTP API."),
+        "status": ("status:status", "Show the trusted keys and the versions that this host has accepted."),
+        "swap": ("admin:swap", "Replace a model in a running host by another version."),
+        "rollback": ("admin:rollback", "Return to the version of a model that a running host served before."),
+        "drain": ("admin:drain", "Stop a running host from taking new requests."),
     },
 }
 """The verbs by who needs them, in the order in which one meets them: place and summary."""
@@ -82,7 +82,7 @@ def command_line() -> cyclopts.App:
 
     app = cyclopts.App(
         name="sealhost",
-        help="An LLM inference host in which nothing third-party is trusted.",
+        help="An LLM inference server that verifies models and sandboxes plugins.",
         version=_version(),
         config=Env(PREFIX, command=False),
         help_format="plaintext",
@@ -95,7 +95,7 @@ def command_line() -> cyclopts.App:
         group = cyclopts.Group(title, sort_key=rank)
         for order, (name, (place, summary)) in enumerate(verbs.items()):
             app.command(f"{__package__}.{place}", name=name, help=summary, group=group, sort_key=order)
-    app["--help"].group = app["--version"].group = cyclopts.Group("And", sort_key=len(_VERBS))
+    app["--help"].group = app["--version"].group = cyclopts.Group("Help", sort_key=len(_VERBS))
     return app
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
 
 from ...kernels.kv_type import KvType
 from ..config import (
     DEFAULT_KV_BYTES,
     DEFAULT_MAX_SEQUENCES,
     DEFAULT_MAX_WAITING,
+    DEFAULT_STEP_TOKENS,
     MEBIBYTE,
     EngineConfig,
 )
@@ -20,6 +21,8 @@ from ..errors import UsageError
 from .places import state_in, trust_in  # what the shared options name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...sandbox import OperatorLimits
 
 __all__ = [
@@ -33,20 +36,38 @@ __all__ = [
     "trust_in",
 ]
 
+
+def _named_folder(_kind: Any, tokens: Sequence[Token]) -> Path:
+    """A folder by its path; an empty one would be the folder that the verb is called in.
+
+    Raises:
+        UsageError: it is empty.
+    """
+    if not tokens[0].value:
+        problem = "expected the path of a folder, got an empty text"
+        raise UsageError(tokens[0].keyword or "folder", problem, "name a folder, or leave the option out")
+    return Path(tokens[0].value)
+
+
 Keys = Annotated[
     Path | None,
-    Parameter(name="--keys", help="Folder with the trusted *.pub files; without it your own trust store."),
+    Parameter(
+        name="--keys",
+        converter=_named_folder,
+        help="Folder of trusted public keys (*.pub); without it your own trust store.",
+    ),
 ]
 StateFolder = Annotated[
     Path | None,
     Parameter(
         name="--state",
-        help="Folder that remembers accepted versions; without it the user's own.",
+        converter=_named_folder,
+        help="Folder that remembers accepted versions; without it your own.",
     ),
 ]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")]
 PassphraseFd = Annotated[
-    int | None, Parameter(name="--passphrase-fd", help="Read the passphrase from this open descriptor.")
+    int | None, Parameter(name="--passphrase-fd", help="Read the passphrase from this open file descriptor.")
 ]
 
 _Limit = Annotated[int, Parameter(group=Group("Limits of plugins", sort_key=3))]
@@ -58,20 +79,21 @@ class EngineOptions:
     """How a model runs.
 
     Attributes:
-        context: Most tokens of one sequence, prompt and answer together. [default: the model's, at most 8192]
-        threads: Threads of the kernels. [default: one for each usable core]
-        kv_mib: Memory of the KV pool, MiB.
-        kv_type: How keys and values are kept: float32 exactly, int8 in half of float16's memory.
-        max_sequences: Sequences that run at a time.
-        max_waiting: Requests that wait for a place.
-        lazy: Verify a chunk of the weights when it is first used; signing/README.md, 7.5, says what that gives up.
-        plugin_memory_mib: Most memory of a plugin's sandbox, MiB.
-        plugin_step_ms: Most milliseconds of a sampler's step.
-        plugin_encode_ms: Most milliseconds of encoding a text.
+        context: Most tokens in one sequence, prompt and answer together. [default: the model's, at most 8192]
+        threads: CPU threads for the kernels. [default: one for each usable core]
+        kv_mib: Memory for the KV cache, MiB.
+        kv_type: Type of the KV cache: float32 rounds nothing, int8 takes half the memory of float16.
+        max_sequences: Most sequences that run at the same time.
+        max_waiting: Most requests that wait for a free place.
+        lazy: Verify each chunk of the weights when it is first used; for what that gives up see signing/README.md, 7.5.
+        plugin_memory_mib: Memory limit of one sandbox, MiB.
+        plugin_step_ms: Time limit of one step of a sampler, milliseconds.
+        plugin_encode_ms: Time limit for encoding one text, milliseconds.
         plugin_sessions: Most live sandboxes of one plugin.
-        plugin_live_mib: Most memory of all live sandboxes together, as their plugins declare it, MiB; 0: no limit.
+        plugin_live_mib: Memory limit of all live sandboxes together, as declared by their plugins, MiB; 0: no limit.
         plugin_backtrack: Most tokens that a sampler may take back at a time.
-        plugin_fuel: Instructions that count as a millisecond, so that no busy machine stops a plugin; 0: time counts.
+        plugin_fuel: Instructions that count as one millisecond, so that the load of the machine does not matter;
+            0: limit by time.
     """
 
     context: Annotated[int | None, Parameter(show_default=False)] = None
@@ -100,9 +122,9 @@ class EngineOptions:
         Raises:
             UsageError: a value is out of range.
         """
-        for name, (least, most) in _PLUGIN_RANGES.items():
+        for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if not least <= value <= most:
+            if value is not None and not least <= value <= most:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(option, f"expected {least} to {most}, got {value}", "choose another number")
         return EngineConfig(
@@ -129,7 +151,12 @@ class EngineOptions:
         )
 
 
-_PLUGIN_RANGES = {
+_RANGES = {
+    "context": (2, 1 << 24),
+    "threads": (0, 4096),
+    "kv_mib": (1, 1 << 24),
+    "max_sequences": (1, DEFAULT_STEP_TOKENS),
+    "max_waiting": (1, 100_000),
     "plugin_memory_mib": (1, 4095),
     "plugin_step_ms": (1, 600_000),
     "plugin_encode_ms": (1, 600_000),
@@ -138,7 +165,8 @@ _PLUGIN_RANGES = {
     "plugin_backtrack": (1, 100_000),
     "plugin_fuel": (0, 10**9),
 }
-"""The least and the most of each; 4,095 MiB is what 32-bit memory holds, ten minutes the format's most."""
+"""The least and the most of each. A step must have room for a token of every sequence; 4,095 MiB is what 32-bit memory
+holds, ten minutes the format's most; the others are far beyond what a machine has."""
 
 DEFAULTS = EngineOptions()
 """What verbs take when nothing is said."""

@@ -8,13 +8,15 @@ Rules
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...signing import Code, SealError
 from ...signing.declaration import PluginSource, read_input, read_plugin
-from ...signing.limits import MAX_DOCUMENT_BYTES, MAX_TEMPLATE_BYTES
+from ...signing.limits import MAX_DOCUMENT_BYTES, MAX_INTEGER, MAX_TEMPLATE_BYTES
+from ...signing.manifest import NAME_PATTERN
 from ...signing.pack import NO_TEMPLATE, Template
 from ..errors import UsageError, WeightsError
 from ..weights import graph
@@ -42,6 +44,19 @@ class ModelFacts(NamedTuple):
     template: str | None
     tokenizer: str
     warning: str | None = None
+
+
+def check_release(name: str, version: int) -> None:
+    """Refuses what no manifest may say of a bundle, by the option that says it (signing/README.md, clause 2.4).
+
+    Raises:
+        UsageError: the name or the version is not acceptable.
+    """
+    if not re.fullmatch(NAME_PATTERN, name):
+        problem = f"expected up to 64 letters, digits, '.', '_' and '-', a letter or digit first, got {name!r}"
+        raise UsageError("--name", problem, "choose another name")
+    if not 1 <= version <= MAX_INTEGER:
+        raise UsageError("--version", f"expected 1 to {MAX_INTEGER}, got {version}", "choose another number")
 
 
 def facts_of(model: Path) -> ModelFacts:

@@ -242,9 +242,10 @@ def pack(
         json: Print one JSON object.
     """
     from ...signing import pack as signing_pack  # noqa: PLC0415 — only verbs that publish load this
-    from .packing import find_authored, read_document  # noqa: PLC0415
+    from .packing import check_release, find_authored, read_document  # noqa: PLC0415
 
     with answering(as_json=json):
+        check_release(name, version)
         sources = [find_authored(place) for place in plugins]
         documents = [read_document(path) for path in document or []]
         packed = signing_pack.pack(out, name=name, version=version, model=None, plugins=sources, documents=documents)

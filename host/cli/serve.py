@@ -71,22 +71,24 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
     SIGTERM lets running answers end; SIGHUP reads the keys folder again.
 
     Args:
-        bundles: Directories of model bundles, each of another name.
+        bundles: Directories of model bundles with different names.
         plugin: Directory of a plugin bundle whose samplers requests may name; may be given several times.
-        sampler: Name of the sampler that every request goes through, whatever it asks for. [default: clients choose]
+        sampler: Name of the sampler to use for every request, whatever the client asks for. [default: clients choose]
         sampler_config_file: File with the configuration of --sampler, a JSON object.
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions; without it your own.
         host: Address to listen on.
         port: Port to listen on; 0 takes any free one.
-        api_key_file: File with one API key a line; without it SEALHOST_API_KEY, else no key is asked for.
-        allow_origin: Web origin that a browser lets in, "*" for all; may be given several times.
-        grace: Seconds that running answers have after SIGTERM.
-        max_connections: Most connections at a time; when there are more, idle ones give way.
+        api_key_file: File with one API key per line; without it SEALHOST_API_KEY; without both, no key is needed.
+        allow_origin: Web origin whose pages may use the server, such as https://example.org, or "*" for all; may be
+            given several times. [default: with API keys all, else pages from this machine]
+        grace: Seconds that running answers get to finish after SIGTERM.
+        max_connections: Most connections at a time; beyond that, idle ones are closed.
         admin: The admin plane.
         engine: How the model runs.
     """
-    from ..serving.app import data_plane  # noqa: PLC0415 — other verbs need no server
+    from ..serving.access import check_origin  # noqa: PLC0415 — other verbs need no server
+    from ..serving.app import data_plane  # noqa: PLC0415
     from ..serving.connections import room_for  # noqa: PLC0415
     from ..serving.served import Registry  # noqa: PLC0415
     from ..serving.server import Server, bind  # noqa: PLC0415
@@ -95,11 +97,9 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
 
     config, api_keys = engine.config(), access_keys(api_key_file, API_KEY_VARIABLE, "--api-key-file")
     admin_keys, choice = admin.keys(api_keys), sampler_choice(sampler, sampler_config_file)
-    if not 0 <= grace <= MAX_GRACE_S:
-        raise UsageError("--grace", f"expected 0 to {MAX_GRACE_S} seconds, got {grace}", "choose another")
-    if not 1 <= max_connections <= MAX_CONNECTIONS:
-        problem = f"expected 1 to {MAX_CONNECTIONS}, got {max_connections}"
-        raise UsageError("--max-connections", problem, "choose another")
+    for origin in allow_origin or ():
+        check_origin(origin)
+    _check_options(grace, max_connections, admin)
     with bind(host, port) as listener, contextlib.ExitStack() as stack:
         admin_listener = None
         if admin.admin_port is not None:
@@ -151,6 +151,17 @@ def serve(  # noqa: PLR0913 — one parameter for each option of the command lin
         server.run(sockets=[listener])
     service.workers.close()
     loading.finish()
+
+
+def _check_options(grace: float, max_connections: int, admin: AdminOptions) -> None:
+    if not 0 <= grace <= MAX_GRACE_S:
+        raise UsageError("--grace", f"expected 0 to {MAX_GRACE_S:.0f} seconds, got {grace:g}", "choose another")
+    if not 1 <= max_connections <= MAX_CONNECTIONS:
+        problem = f"expected 1 to {MAX_CONNECTIONS}, got {max_connections}"
+        raise UsageError("--max-connections", problem, "choose another")
+    if admin.swap_from and admin.admin_port is None:
+        problem = "expected --admin-port with it, got none"
+        raise UsageError("--swap-from", problem, "add --admin-port: swaps are requested there")
 
 
 @contextlib.contextmanager

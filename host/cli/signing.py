@@ -99,6 +99,7 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
     from . import packing  # noqa: PLC0415 — see above
 
     with answering(as_json=json):
+        packing.check_release(name, version)
         own = packing.facts_of(model)
         plugins = [
             packing.find_plugin(tokenizer or own.tokenizer, "tokenizer"),

@@ -52,13 +52,13 @@ def tokenize(
     """Print the token ids of standard input, encoded in the sandbox.
 
     Args:
-        source: A bundle's directory, or a GGUF file, of which nothing is verified.
-        jsonl: Read one JSON string a line, print one JSON array a line.
+        source: A bundle's directory, or a GGUF file, which is not verified.
+        jsonl: Read one JSON string per line, print one JSON array per line.
         add_special: Add BOS and EOS as the model's settings say.
-        parse_special: Turn control tokens that the text spells into their ids.
+        parse_special: Turn control tokens that are spelled in the text into their ids.
         keys: Folder with the trusted *.pub files; without it your own trust store.
         state: Folder that remembers accepted versions, which is read and not changed; without it your own.
-        lazy: Verify only the part of the weights that holds the tokenizer; the rest is not even read.
+        lazy: Verify and read only the part of the weights that holds the tokenizer.
     """
     from ...sandbox import Sandbox  # noqa: PLC0415 — brings wasmtime (clause 6.5)
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ...signing.trust_file import Policy
 
-app = App(name="trust", help="Say whom this host believes, and how far.")
+app = App(name="trust", help="Manage the keys that this host trusts.")
 
 Draft = Annotated[Path | None, Parameter(name="--draft")]
 

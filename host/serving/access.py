@@ -20,6 +20,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ..errors import UsageError
 from .bearer import BearerKeys
 from .exchange import Exchange
 from .refusal import http_refusal
@@ -39,6 +40,7 @@ PREFLIGHT_SECONDS = b"600"
 """How long a browser may remember a preflight's answer."""
 
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@A-Z]+|null")
 _HEADER_NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,2000}")
 
 
@@ -74,8 +76,10 @@ class Access:
         elif (may_ask := self._admits(headers, is_foreign=len(cors) == 1)) or scope["path"] in OPEN_PATHS:
             await self._app({**scope, MAY_ASK: may_ask}, receive, with_cors)
         elif not self._keys:
-            problem = "expected a request of a page that is let in, got one with another Origin"
-            refused = http_refusal(403, problem, "serve it with --allow-origin or a key", code="origin_refused")
+            problem = "expected a page of an allowed origin, got a request with another Origin"
+            refused = http_refusal(
+                403, problem, "start the server with --allow-origin or with API keys", code="origin_refused"
+            )
             await Exchange(scope, receive, with_cors).answer_error(refused)
         else:
             refused = http_refusal(
@@ -97,6 +101,17 @@ class Access:
         if text in self._origins or (not self._origins and _is_local(text)):
             return [(b"access-control-allow-origin", origin), vary]
         return [vary]
+
+
+def check_origin(origin: str) -> None:
+    """Accepts by returning what a browser may send as Origin, or "*".
+
+    Raises:
+        UsageError: no browser ever sends it, so it would let nobody in.
+    """
+    if origin != "*" and not _ORIGIN.fullmatch(origin):
+        problem = f'expected "*" or an origin such as https://example.org:8443, got {origin!r}'
+        raise UsageError("--allow-origin", problem, "give scheme and host, in lower case and without a path")
 
 
 def _is_local(origin: str) -> bool:

@@ -165,7 +165,8 @@ def _listed(prompt: str | list[Any]) -> list[str | list[int]]:
         return [prompt]
     if not 1 <= len(prompt) <= MAX_PROMPTS:
         problem = f"expected 1 to {MAX_PROMPTS} prompts, got {len(prompt)}"
-        raise RequestError(problem, "send some text", param="prompt")
+        remedy = "spread them over several requests" if prompt else "send some text"
+        raise RequestError(problem, remedy, param="prompt")
     if all(isinstance(one, str) for one in prompt) or all(isinstance(one, list) for one in prompt):
         return prompt
     raise RequestError(

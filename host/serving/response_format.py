@@ -17,6 +17,7 @@ Example:
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,7 +39,10 @@ FIELD: Final = "response_format"
 
 _SCHEMA = f"{FIELD}.json_schema.schema"
 _KNOWN = frozenset(("name", "description", "schema", "strict"))
-_REMEDY = "see response_format in the API reference"
+_STATUS: Final = re.compile(r"\A\w+ answered \w+: ")
+"""What the sandbox puts before a guest's own words: the function and its status."""
+
+_REMEDY = 'send {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}'
 
 
 def with_format(request: ChatRequest, model: ServedModel) -> ChatRequest:
@@ -101,7 +105,8 @@ def try_config(request: Generate, model: ServedModel, config: bytes, field: str)
         if error.kind != "config":
             raise
         remedy = "correct it, see the sampler's documentation" if field == "sampler_config" else "simplify the schema"
-        raise RequestError(error.reason, remedy, param=field) from None
+        words = _STATUS.sub("", error.reason)
+        raise RequestError(f"the sampler refuses it: {words}", remedy, param=field) from None
 
 
 def _where(request: ChatRequest) -> str:

@@ -75,7 +75,8 @@ _CALLED_HERE = {
 }
 """llama.cpp's, Ollama's and vLLM's names for what is served under others."""
 
-_JSON_WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "true or false"}
+_JSON_WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "true, false"}
+_LAST_KIND = re.compile(r" \| (?=[^|]*$)|(?<=true), (?=false,)")
 _PYTHON_WORD = re.compile(rf"\b({'|'.join(_JSON_WORDS)})\b")
 
 _NEUTRAL_IN_MESSAGE: dict[str, tuple[Any, ...]] = {
@@ -200,7 +201,7 @@ def _refuse_unless_neutral(name: str, value: Any, neutral: dict[str, tuple[Any, 
         param = path + name[:100]  # it may be as long as the body
         raise RequestError(problem, remedy, param=param, reason=UNKNOWN_PARAMETER)
     if not any(value is allowed or (type(value) is type(allowed) and value == allowed) for allowed in neutral[name]):
-        problem = "expected it to be absent, this server does not offer it"
+        problem = "expected it to be absent, as this server does not support it"
         raise RequestError(problem, f"leave {name} out", param=path + name, reason=UNSUPPORTED_PARAMETER)
 
 
@@ -219,6 +220,7 @@ def wrong_type(text: str, path: str = "") -> RequestError:
         return RequestError("expected it, got none", "add it", param=path + param)
     problem = text[:1].lower() + text[1:].replace("`", "")
     problem = _PYTHON_WORD.sub(lambda word: _JSON_WORDS[word[0]], problem)
+    problem = _LAST_KIND.sub(" or ", problem).replace(" | ", ", ")
     return RequestError(
         problem, "correct its type, or leave it out", param=path + param if param else path.rstrip(".") or None
     )

@@ -24,7 +24,7 @@ import uvicorn
 
 from ...signing.errors import Code
 from ..config import DEFAULT_CONNECTIONS
-from ..errors import HostError
+from ..errors import HostError, UsageError
 from .connections import Crowd
 from .protocol import BoundedHttp
 from .unread import UnreadBytes
@@ -58,10 +58,11 @@ def bind(host: str, port: int) -> socket.socket:
     """A listening socket.
 
     Raises:
+        UsageError: there is no such port.
         HostError: E_IO, the address is taken, unknown or not ours.
     """
     if not 0 <= port <= MAX_PORT:  # the resolver would take it modulo 65536
-        raise HostError(Code.IO, f"{host}:{port}", f"expected to listen there, a port is at most {MAX_PORT}", _REMEDY)
+        raise UsageError(f"{host}:{port}", f"expected a port from 0 to {MAX_PORT}, got {port}", "choose another")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

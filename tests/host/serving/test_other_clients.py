@@ -39,8 +39,8 @@ def test_a_byte_order_mark_is_passed_over(live: Any) -> None:
     [
         ({"repeat_penalty": 1.1}, "use repetition_penalty"),
         ({"guided_json": {}}, "use response_format, or the sampler json"),
-        ({"temperature": "0"}, "temperature: expected number | null, got string"),
-        ({"stream": "yes"}, "stream: expected true or false | null, got string"),
+        ({"temperature": "0"}, "temperature: expected number or null, got string"),
+        ({"stream": "yes"}, "stream: expected true, false or null, got string"),
         ({"top_logprobs": 2}, "logprobs to be true with it, got null"),
         ({"messages": []}, "1 to 4096 messages, got 0"),
     ],

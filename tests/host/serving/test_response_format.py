@@ -142,7 +142,11 @@ def test_a_model_without_the_sampler_says_how_to_get_it(live: Any) -> None:
 
 def test_what_the_guest_refuses_is_the_clients_fault(formatted: Any, grammar: Grammar) -> None:
     grammar.failure = GuestError("json", "config", 'step answered ERROR_CONFIG: "schema: got contains"')
-    refused(ask(formatted, schema_format(SCHEMA)), "response_format.json_schema.schema", "contains")
+    refused(
+        ask(formatted, schema_format(SCHEMA)),
+        "response_format.json_schema.schema",
+        'the sampler refuses it: "schema: got contains"',
+    )
     assert grammar.closed == 1
     assert not formatted.plane.engine.submitted
 
@@ -180,4 +184,4 @@ def test_nothing_is_tried_without_a_configuration_for_a_mask(formatted: Any, gra
 
 def test_completions_have_no_format(live: Any) -> None:
     answer = live.client.post("/v1/completions", json={"prompt": "hi", "response_format": {"type": "json_object"}})
-    refused(answer, "response_format", "does not offer it")
+    refused(answer, "response_format", "does not support it")
