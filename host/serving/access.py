@@ -2,13 +2,13 @@
 
 Rules (clause 5.5 of host/README.md)
 * The decision is made on `scope["path"]`, never on a URL put together from headers.
-* /livez and /readyz need no key, and tell one without no more than that; a browser's preflight cannot carry one and
-  needs none.
-* Every answer, a 401 too, carries the CORS headers, or the page could not read the error.
-* With keys, every origin is let in, for the key is the barrier. Without keys only pages from this machine are:
-  otherwise any page that a person visits could use the model on their own computer. What another page sends is refused
-  and not only kept from being read: it would cost work, and a page whose own name was made to point here (DNS
-  rebinding) is of the same origin to its browser, which then asks for no CORS headers at all.
+* The health checks need no key, and tell a client without one only the status. A browser's preflight cannot carry a key
+  and needs none.
+* Every answer, a 401 too, carries the CORS headers: without them the page could not read the error.
+* With keys, every origin is allowed, because the key is the barrier. Without keys only pages from this machine are:
+  otherwise any page that a person visits could use the model on their own computer. A request of another page is
+  refused, not just hidden from the page: it would cost work, and to its browser a page whose name was made to point
+  here (DNS rebinding) has the same origin as this server, so no CORS headers would be asked for.
 
 Example:
     app = Access(app, keys=["sk-…"], origins=())

@@ -1,10 +1,11 @@
 """How much the bodies of all requests may take together.
 
 Rules (clause 5.16 of host/README.md)
-* The first FREE_BYTES of each body count for nothing: connections bound their number, and a common chat has no more.
-* What goes beyond is taken from one total. When that is used up, the body that has been coming for longest gives way,
-  so that clients that trickle keep nobody out; where all have come and are worked on, the new one does.
-* It is given back when the body is no longer needed: its prompt has become ids, or its request has ended.
+* The first FREE_BYTES of each body are not counted: the limit of connections bounds their number, and a common chat
+  is no larger.
+* The rest is taken from one total. When that is used up, the body that has been arriving for longest gives way, so
+  that clients that trickle keep nobody out; if all others are complete and in work, the new one does.
+* Memory is given back when the body is no longer needed: its prompt has become ids, or its request has ended.
 
 Example:
     share = bodies.share()

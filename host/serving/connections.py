@@ -3,11 +3,11 @@
 Rules (clause 5.15 of host/README.md)
 * A connection waits while its client owes bytes: the rest of a head or of a body, or the next request. It works from
   the last byte of a request to the end of its answer.
-* When a server is full, the one that has waited longest is hung up on for each that comes: clients that say nothing
-  keep nobody out, and no answer that runs is cut.
-* When all of them work, SPARE more are let in, to be told so: 503, but for the health checks. Whatever comes beyond is
-  closed at once.
-* It is logged, every LOG_SECONDS at most.
+* When a server is full, each new connection closes the one that has waited longest: clients that say nothing keep
+  nobody out, and no running answer is cut.
+* When all of them are working, SPARE more are accepted and answered once: 503, or the health checks. Any beyond those
+  are closed at once.
+* Both are logged, every LOG_SECONDS at most.
 
 Example:
     crowd = Crowd(1000)

@@ -2,7 +2,7 @@
 
 Rules (clause 5.10 of host/README.md)
 * A call cannot be interrupted, and its plugin's deadline bounds it. But one request may need thousands of calls (forged
-  chats are encoded in pieces), so before each one it is asked whether anybody still waits, and for how long already.
+  chats are encoded in pieces), so before each call the job checks whether anybody still waits, and for how long.
 
 Example:
     job = Job(partial(chat_prompt, model, messages))

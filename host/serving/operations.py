@@ -1,8 +1,9 @@
 """Long work of the admin plane: one at a time, on a thread of its own, watched while it runs.
 
 Rules (clause 7.7 of host/README.md)
-* A second operation is refused (409) while one runs; only what has nobody to answer to (a signal) waits for its turn.
-* An operation goes on when its client goes away; how it ended stays to be asked for.
+* A second operation is refused (409) while one runs; only one that was started by a signal, which nobody waits for,
+  waits for its turn.
+* An operation goes on when its client goes away; its outcome can be asked for later.
 * Threads are daemons: a compilation cannot be interrupted, and the end of the process must not wait for it.
 
 Example:

@@ -2,11 +2,11 @@
 
 Rules (clause 5.8 of host/README.md)
 * The head of a request is at most MAX_HEAD_BYTES and arrives within HEAD_SECONDS; beyond either the connection ends.
-* A client that does not read what it is sent loses its connection: an answer that nobody takes would hold its memory,
-  and its model, for ever. So do some when all answers together pile up, see `unread`.
-* Whenever a client owes bytes, a clock runs: for a head, for what is left of a body that was answered before it had
-  come, for the next request. What else it sends, such as empty lines, stops none.
-* Connections beyond a number give way, see `connections`.
+* A client that does not read its answer loses its connection: otherwise the answer would hold memory and its model
+  for ever. So do some clients when the answers of all of them pile up, see `unread`.
+* Whenever a client owes bytes, a clock runs: for a head, for the rest of a body that was answered before it had
+  arrived, for the next request. Sending anything else, such as empty lines, does not stop it.
+* The number of connections is limited, see `connections`.
 * An offer to upgrade is declined by answering in HTTP/1.1, as RFC 9110 (7.8) has it, and its body is read: clients in
   Java offer HTTP/2 with every first request unless told otherwise.
 * What is no HTTP gets 400 in the one shape that all errors have, and no line in the log.

@@ -1,11 +1,11 @@
 """One chat template in a process of its own, which may die of it (clause 5.13 of host/README.md).
 
 Rules
-* A template is a program of a third party in an engine that counts fuel but not memory: some of its functions cost
-  nothing and make any number of letters or have the engine abort its process. So it never runs in this process.
-* The process is a fresh interpreter, started by path, with no environment, with limits of memory and of processor
-  time. One that died is started again for the next rendering.
-* One rendering at a time: what others cost is theirs to wait for on their worker threads, never on the event loop.
+* A template is a third party's program, and its engine counts instructions but not memory: some functions cost no fuel
+  and produce any amount of text, or make the engine abort its process. So it never runs in this process.
+* The child process is a fresh interpreter, started by path, without environment (but TZ), with limits of memory and of
+  processor time. If it dies, the next rendering starts another.
+* One rendering at a time: others wait on their worker threads, never on the event loop.
 
 Example:
     with closing(Renderer(source)) as renderer:

@@ -1,11 +1,11 @@
 """The bodies that clients send, as typed values; a wrong type is refused with the parameter's name.
 
 Rules
-* A field that would change the answer and is not served is refused, never ignored (clause 5.2 of host/README.md).
-* A field that cannot change the answer (`user`, `metadata`, …) is taken and dropped.
-* A field that nobody knows is refused: a misspelt `temprature` must not pass. Where another server's name for what is
-  served here is used, the refusal says ours.
-* null means absent, as in OpenAI's API, whatever it is the value of.
+* A field that would change the answer and is not supported is refused, never ignored (clause 5.2 of host/README.md).
+* A field that cannot change the answer (`user`, `metadata`, …) is accepted and ignored.
+* An unknown field is refused: a misspelt `temprature` must not pass. If it is another server's name for something that
+  is supported here, the refusal gives our name.
+* null means absent for every field, as in OpenAI's API.
 
 Source: OpenAI's API reference for /v1/chat/completions and /v1/completions; extensions are named in the README.
 

@@ -4,7 +4,7 @@ Rules
 * The data plane's event loop alone writes, so nothing is locked on the way of a token; other threads read snapshots.
 * What is counted is keyed by endpoints, outcomes and names of models that are served, never by a client's text
   (clause 7.9).
-* The format of what is exposed is `metrics`' affair.
+* `metrics` turns these counts into text.
 
 Example:
     watch = Stopwatch(telemetry.model("smollm2"), began)

@@ -1,11 +1,11 @@
 """The variables that a request gives to a chat template, `chat_template_kwargs`, such as Qwen 3's `enable_thinking`.
 
 Rules (clause 5.17 of host/README.md)
-* Their names are identifiers, and none is the host's own: what the prompt says, what its tokens are and what the
-  template may call is not theirs to choose. Names of members within are identifiers, too.
+* Their names are identifiers, and none is one that the host sets: a client must not replace the messages, the special
+  tokens or the functions of a template. Names of members inside them are identifiers, too.
 * Their texts are a client's, so they cannot forge control tokens either: `template` marks them like messages. Names are
-  not marked, or a template could not find members by them; identifiers spell no control token.
-* What a template cannot do with them is the client's fault.
+  not marked, because a template finds members by them; an identifier spells no control token.
+* If a template fails with them, that is the client's fault.
 
 Example:
     variables = template_variables({"enable_thinking": False})

@@ -1,8 +1,8 @@
 """How much of all answers may wait for clients that do not read them.
 
 Rules (clause 5.18 of host/README.md)
-* A model goes on while a client dawdles. So events of streams wait, and so do bytes of all answers that the system has
-  not taken yet. One client may let a whole answer wait, but all of them together no more than a total.
+* A model does not wait for a slow client. So events of streams queue up, and so do bytes of answers that the system has
+  not taken yet. One client may leave a whole answer unread, but all of them together are limited to a total.
 * When events exceed it, the stream that is furthest behind loses them and ends with an error. When bytes do, the
   connection that has been read too slowly for longest is cut, but never the only one.
 * It is logged, every LOG_SECONDS at most.
