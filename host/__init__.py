@@ -1,1 +1,1 @@
-"""The privileged part: weights, engine, data plane and command line."""
+"""Weights, engine, HTTP and command line: the part that puts the others together."""

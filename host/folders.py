@@ -2,7 +2,7 @@
 
 Rules
 * A directory is named by an absolute path without "..", and lies in an allowed folder, links of its parents followed.
-* The directory itself is not looked at: that is the verifier's affair, which follows no link.
+* The directory itself is not examined here: the verifier does that, and follows no link.
 
 Example:
     folders = AllowedFolders([Path("/srv/models")])

@@ -2,8 +2,8 @@
 
 Rules
 * The trust policy can be read anew while models are served; one that is refused changes nothing.
-* What was verified earlier is judged again under today's policy by `standing`: its signers were found then, and
-  whether they still count is asked now.
+* `standing` judges a bundle that was verified earlier under today's policy: its signers are known from then, and
+  whether they still count is checked now.
 
 Example:
     judges = Judges(DirectoryTrust(keys), State(folder), reread=lambda: DirectoryTrust(keys))

@@ -1,9 +1,9 @@
-"""How much memory this process may still take, so that a model that cannot fit is refused instead of killing all.
+"""How much memory this process may still take, so that a model that cannot fit is refused before the kernel kills us.
 
 Rules
 * Linux's own estimate (MemAvailable) and the limits of the control groups that the process is in (version 2), of
   which the smallest counts. What the kernel can drop, such as the page cache, counts as free.
-* What cannot be read is no limit: elsewhere nothing is known, and nothing is refused.
+* A value that cannot be read sets no limit: on other systems nothing is known, and nothing is refused.
 
 Source: Linux kernel documentation, filesystems/proc and admin-guide/cgroup-v2.
 

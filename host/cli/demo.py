@@ -1,4 +1,4 @@
-"""`demo`: the whole way once, from a model file to an answer, and then what was trusted and how long it took.
+"""`demo`: everything once, from a model file to an answer; then what was trusted and how long it took.
 
 Rules
 * Nothing is skipped for the demo: the bundle is packed, signed and verified like any other, with keys of its own.

@@ -1,9 +1,9 @@
-"""How a command line ends when it is not by its own last word: signals, and streams that are closed or full.
+"""How a command ends early: by a signal, or because a standard stream is closed or full.
 
 Rules (clause 6.2 of host/README.md)
 * SIGTERM and SIGHUP unwind the stack as Ctrl-C does, so that nothing half made is left behind. The second one ends the
   process at once. A signal that was ignored from the start (nohup) stays ignored.
-* What was said has left the process, or the exit code says that it has not.
+* Either all output has left the process, or the exit code says that it has not.
 
 Example:
     with ended_by_signals():

@@ -1,4 +1,4 @@
-"""`sealhost`: mounts the verbs, and turns every way of ending into one line and an exit code.
+"""`sealhost`: mounts the verbs, and turns every error or signal into one line and an exit code.
 
 Rules (clauses 6.1, 6.2 and 6.5 of host/README.md)
 * Verbs are imported when they are called, so that help and light verbs start fast; a plain `verify` does without the

@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in the words of every other refusal instead of the framework's.
+"""Turns the framework's errors about a command line into refusals in the form of all others.
 
 Rules (clause 6.2 of host/README.md)
 * The line names the option or argument, what was expected there and what came; the remedy is the verb's own help, or

@@ -1,1 +1,1 @@
-"""Requests become tokens: KV pool, scheduler, sampler guests and the thread that turns the crank."""
+"""Requests become tokens: KV pool, scheduler, sampler guests and the thread that runs the steps."""

@@ -96,7 +96,7 @@ class Ready:
     async def __call__(self, exchange: Exchange) -> None:
         """Answers 200, to who may ask for more with each engine's load, or 503."""
         if self._registry.phase is not Phase.READY:
-            problem = f"expected a host that is ready, it is {self._registry.phase}"
+            problem = f"expected a ready host, got one that is {self._registry.phase}"
             raise http_refusal(503, problem, "ask again soon", code=self._registry.phase)
         if failed := self._registry.failed:
             problem = f"expected every engine to run, {len(failed)} of {len(self._registry.models)} ended by a fault"

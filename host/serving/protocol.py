@@ -183,7 +183,7 @@ class BoundedHttp(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as offered:
             self._decline_upgrade(data[offered.args[0] :])
         except httptools.HttpParserCallbackError:  # of a request line whose target is none
-            self.send_400_response("expected a path and HTTP/1.1 in the request line; check the client")
+            self.send_400_response("expected a path below 64 KiB and HTTP/1.1 in the request line; check the client")
         except httptools.HttpParserError as error:
             self.send_400_response(f"expected a request in HTTP/1.1: {error}; check the client"[:MAX_REASON])
 

@@ -3,7 +3,7 @@ r"""SentencePiece's own normaliser, as a GGUF file carries it: which characters 
 Rules
 * At each place the longest known run of characters is replaced, from left to right; what is replaced is not looked at
   again.
-* The blob is walked as texts ask for it, never unfolded (NFKC's has 225,000 keys). Every place and offset is checked
+* The blob is walked for each text and never expanded (NFKC's has 225,000 keys). Every place and offset is checked
   before it is used; one that lies outside ends the match there, so that a malformed blob costs no more than a good one.
 
 Example:

@@ -2,7 +2,7 @@
 
 Rules
 * Every tensor of the file gets a place or is part of the description, and every place gets a tensor (clause 1.4).
-* A family describes; this file checks and knows no architecture by heart.
+* A family describes its architecture; this file only checks, and is the same for all.
 
 Example:
     graph = describe(file, vocab=len(words.texts), read=weights.view)

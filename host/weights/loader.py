@@ -1,7 +1,7 @@
 """From a verified bundle to a running model.
 
 Rules
-* Only a VerifiedBundle comes in: nothing here opens a file, and bytes come out of it only when they were checked.
+* Only a VerifiedBundle comes in: nothing here opens a file, and the bundle gives out only bytes that were checked.
 * Tensors go to the backend in the order of the file, while later ones are read and checked, and the bytes behind each
   are released right after (clause 1.5). A load counts once every byte was found right (clause 1.8).
 * Plugins are loaded on a second thread meanwhile; a failure of either side closes everything (clause 1.7).
