@@ -71,7 +71,7 @@ def demo(*, engine: EngineOptions = DEFAULTS) -> None:
             say(f"the bundle of an earlier run was refused, making it anew: {error}")
             _make_bundle(places)
             host, opened = stack.enter_context(opened_bundle(places.bundle, None, None, engine))
-        say(f"\n> {QUESTION}   (told before: {INSTRUCTION})")
+        say(f"\n> {QUESTION}   (system message: {INSTRUCTION})")
         conversation = [{"role": "system", "content": INSTRUCTION}, {"role": "user", "content": QUESTION}]
         asking = Asking(opened.served, AnswerOptions(max_tokens=MAX_ANSWER_TOKENS), temperature=0.0)
         asking.answer(asking.chat_ids(conversation))
@@ -161,7 +161,7 @@ def _looks_current(bundle: Path) -> bool:
 
 def _print_trust(host: Host, opened: Opened) -> None:
     bundle = opened.bundle
-    say("\nwhat was trusted, and with what:")
+    say("\nwhat was trusted:")
     facts: dict[str, Any] = {
         "bundle": f"{bundle.manifest.name} version {bundle.manifest.version}",
         "  its sha256": bundle.digest,
@@ -170,7 +170,7 @@ def _print_trust(host: Host, opened: Opened) -> None:
             {"role": one.role, "name": one.name, "sha256": one.sha256, "limits": msgspec.to_builtins(one.limits)}
             for one in bundle.plugins
         ],
-        "sandbox": "of each plugin, within these limits; it imports nothing",
+        "sandbox": "one for each plugin, within its limits, with no imports",
         "kernels": f"the host's own, {host.backend.name}, {host.config.backend_threads} threads",
     }
     print_facts(facts, as_json=False)
