@@ -137,17 +137,22 @@ def _link_new(folder: int, path: Path, data: bytes, mode: int) -> None:
     if os.path.lexists(path):
         raise FileExistsError
     try:
-        descriptor = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
-    except OSError:
+        _link_unnamed(folder, path.name, data, mode)
+    except FileExistsError:
+        raise
+    except OSError:  # no files without a name here, or no /proc to name them by; whatever else is wrong shows again
         replace_file(path, data, mode=mode)  # who takes the name in this very moment loses it
-        return
+
+
+def _link_unnamed(folder: int, name: str, data: bytes, mode: int) -> None:
+    descriptor = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(descriptor, mode)
         file.write(data)
         file.flush()
         os.fsync(descriptor)
         # linkat follows the link only where a folder's descriptor is given
-        os.link(f"/proc/self/fd/{descriptor}", path.name, dst_dir_fd=folder, follow_symlinks=True)
+        os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=folder, follow_symlinks=True)
 
 
 _TEMPORARY_FOLDER: Final = ".tmp"
@@ -184,7 +189,10 @@ def new_folder(path: Path) -> Iterator[Path]:
 def _abandoned(parent: Path, prefix: str) -> list[Path]:
     """Folders of ours that were begun by somebody who is no more."""
     form = re.compile(re.escape(prefix) + r"[a-z0-9_]{8}" + re.escape(_TEMPORARY_FOLDER))
-    return [one for one in parent.iterdir() if form.fullmatch(one.name) and _is_abandoned(one)]
+    try:
+        return [one for one in parent.iterdir() if form.fullmatch(one.name) and _is_abandoned(one)]
+    except OSError:  # who may not look may write all the same
+        return []
 
 
 def _is_abandoned(folder: Path) -> bool:

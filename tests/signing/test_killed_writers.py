@@ -125,6 +125,42 @@ def test_where_files_need_a_name_none_is_overwritten_either(tmp_path) -> None:
     assert contents(tmp_path) == ["a"]
 
 
+def test_without_proc_files_get_their_names_in_another_way(tmp_path, monkeypatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr("sealhost.signing.durable.os.link", fail)
+    write_new_file(tmp_path / "a", b"first", mode=0o600)
+    assert contents(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"first"
+
+
+def test_who_takes_the_name_meanwhile_keeps_it(tmp_path, monkeypatch) -> None:
+    real = os.link
+
+    def overtaken(*arguments: str, **options: bool) -> None:
+        (tmp_path / "a").write_bytes(b"theirs")
+        real(*arguments, **options)
+
+    monkeypatch.setattr("sealhost.signing.durable.os.link", overtaken)
+    with pytest.raises(SealError, match="E_USAGE"):
+        write_new_file(tmp_path / "a", b"ours", mode=0o600)
+    assert (tmp_path / "a").read_bytes() == b"theirs"
+
+
+def test_a_folder_above_that_may_be_written_and_not_read_is_enough_for_a_pack(
+    tmp_path, make_seal_plugin, monkeypatch
+) -> None:
+    def fail(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    plugin = make_seal_plugin("standard", "sampler")
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.iterdir", fail)
+        pack_lab(tmp_path / "out", plugin)
+    assert contents(tmp_path)[0] == "out"
+
+
 def test_of_two_who_sign_an_unsigned_bundle_at_a_time_neither_is_lost(seal_lab, other_private_key) -> None:
     (seal_lab.root / "bundle.sig").unlink()
     overtaken: list[str] = []
