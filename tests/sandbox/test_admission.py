@@ -9,7 +9,7 @@ import pytest
 
 from sealhost.sandbox import AdmissionError, Limits, OperatorLimits
 from sealhost.sandbox.admission import REMEDIES, admit
-from sealhost.sandbox.wasm_binary import parse
+from sealhost.sandbox.wasm_binary import SectionId, parse
 from sealhost.sandbox.wasm_reader import MalformedError, Reader
 from sealhost.sandbox.wasm_rewrite import signed, unsigned
 
@@ -24,6 +24,7 @@ def section(number: int, payload: bytes) -> bytes:
 
 TYPE = section(1, b"\1\x60\0\0")
 FUNCTION = section(3, b"\1\0")
+MEMORY = section(5, b"\1\1\1\1") + section(7, b"\1\6memory\2\0")
 
 BAD_BYTES = {
     "nothing at all": (b"", "1.1"),
@@ -89,6 +90,23 @@ BAD_BYTES = {
     "20,000 data segments": (HEADER + section(11, unsigned(20000)), "1.11"),
     "a data count that is wrong": (HEADER + section(12, b"\2"), "1.2"),
     "an empty module": (HEADER, "1.5"),
+    "a custom section with an overlong name": (HEADER + section(0, b"\2\xc0\x80"), "1.2"),
+    "a custom section named by half a pair": (HEADER + section(0, b"\3\xed\xa0\x80"), "1.2"),
+    "a custom section named beyond Unicode": (HEADER + section(0, b"\4\xf4\x90\x80\x80"), "1.2"),
+    "a custom section of 100 MiB": (HEADER + section(0, b"\1x" + bytes(100 << 20)), "1.1"),
+    "an export with an overlong name": (HEADER + section(7, b"\1\2\xc0\x80\0\0"), "1.2"),
+    "a count of six bytes": (HEADER + section(1, b"\x81\x80\x80\x80\x80\x00\x60\0\0"), "1.2"),
+    "an empty body": (HEADER + TYPE + FUNCTION + section(10, b"\1\0"), "1.2"),
+    "bodies that overlap": (HEADER + TYPE + section(3, b"\2\0\0") + section(10, b"\2\5\0\x0b\2\0\x0b"), "1.2"),
+    "a million globals": (HEADER + section(6, unsigned(1_000_000) + b"\x7f\1\x41\0\x0b" * 1_000_000), "1.7"),
+    "10,001 locals": (HEADER + TYPE + FUNCTION + section(10, b"\1\5\1\x91\x4e\x7f\x0b"), "1.10"),
+    "a branch table of a million": (
+        HEADER + TYPE + FUNCTION + section(10, b"\1" + unsigned(1_000_010) + b"\0\x41\0\x0e" + unsigned(1_000_000)), "1.10",
+    ),
+    "a data count of a billion": (HEADER + section(12, unsigned(1_000_000_000)), "1.11"),
+    "a table of 4 billion": (HEADER + section(4, b"\1\x70\0\xff\xff\xff\xff\x0f") + MEMORY, "1.6"),
+    "a memory of 4 GiB and a page": (HEADER + section(5, b"\1\1\x81\x80\4\x81\x80\4"), "1.5"),
+    "a memory that shrinks": (HEADER + section(5, b"\1\1\2\1"), "1.5"),
     "an export of a function that is not there": (
         HEADER + section(5, b"\1\1\1\1") + section(7, b"\2\6memory\2\0\x13sealhost_sampler_v1\0\5"), "1.9",
     ),
@@ -108,6 +126,66 @@ def test_bad_bytes_are_refused_with_their_clause(name, guest_of_bytes):
     error = refused(guest_of_bytes("sampler", wasm))
     assert error.clause == clause, error
     assert error.remedy == REMEDIES[clause]
+
+
+ORDER = (1, 3, 4, 5, 6, 7, 9, 12, 10, 11)
+
+
+def grown(wasm: bytes, **added: tuple[int, bytes]) -> bytes:
+    """A module with further entries in its sections: by the section's name, how many, and their bytes."""
+    found = {int(s.id): wasm[s.start : s.stop] for s in parse(wasm).sections if s.id}
+    for name, (count, entries) in added.items():
+        number = int(SectionId[name.upper()])
+        reader = Reader(found.get(number, b"\0"))
+        found[number] = unsigned(reader.unsigned() + count) + reader.data[reader.position :] + entries
+    return HEADER + b"".join(section(number, found[number]) for number in ORDER if number in found)
+
+
+def bodies(count: int, body: bytes) -> dict[str, tuple[int, bytes]]:
+    """What `grown` takes to add functions of type (i32) -> (i32), the sampler's last."""
+    return {"function": (count, b"\1" * count), "code": (count, (unsigned(len(body)) + body) * count)}
+
+
+ZERO = b"\x41\0\x0b"
+BOUNDS = {
+    "functions": (lambda n: bodies(n - 5, b"\0" + ZERO), 20_000, "1.10"),
+    "bytes of a function": (lambda n: bodies(1, b"\0" + b"\1" * (n - 4) + ZERO), 524_288, "1.10"),
+    "locals": (lambda n: bodies(1, b"\2\1\x7f" + unsigned(n - 1) + b"\x7e" + ZERO), 10_000, "1.10"),
+    "types": (lambda n: {"type": (n - 2, b"\x60\0\0" * (n - 2))}, 4_096, "1.8"),
+    "parameters": (lambda n: {"type": (1, b"\x60" + unsigned(n) + b"\x7b" * n + b"\0")}, 64, "1.8"),
+    "tables": (lambda n: {"table": (n, b"\x70\0\1" * n)}, 4, "1.6"),
+    "elements of tables": (lambda n: {"table": (2, b"\x70\0\1\x70\0" + unsigned(n - 1))}, 10_000, "1.6"),
+    "globals": (lambda n: {"global": (n, (b"\x7f\1" + ZERO) * n)}, 1_024, "1.7"),
+    "exports": (lambda n: {"export": (n - 6, b"".join(b"\4%04d\0\0" % i for i in range(n - 6)))}, 1_024, "1.9"),
+    "element segments": (lambda n: {"element": (n, b"\1\0\0" * n)}, 1_024, "1.11"),
+    "elements of a segment": (lambda n: {"element": (1, b"\1\0" + unsigned(n) + b"\0" * n)}, 100_000, "1.11"),
+    "data segments": (lambda n: {"data": (n - 1, b"\1\0" * (n - 1))}, 10_000, "1.11"),
+    "the place of data of no bytes": (lambda n: {"data": (1, b"\0\x41" + signed(n) + b"\x0b\0")}, 131_072, "1.11"),
+}
+"""What an added entry is, by a number of which this one is the most that is let in, and the clause that one more breaks."""
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_bound_lets_the_most_in_and_refuses_one_more(name, build_guest, guest_of_bytes):
+    added, most, clause = BOUNDS[name]
+    wasm = build_guest("sampler").wasm
+    admit(guest_of_bytes("sampler", grown(wasm, **added(most))), EFFECTIVE, ALLOWED)
+    assert refused(guest_of_bytes("sampler", grown(wasm, **added(most + 1)))).clause == clause
+
+
+def test_integers_need_not_be_written_as_short_as_they_can_be(build_guest, guest_of_bytes):
+    wasm = build_guest("sampler").wasm
+    memory = next(s for s in parse(wasm).sections if s.id == SectionId.MEMORY)
+    longer = section(5, b"\x81\x80\x80\x80\0" + wasm[memory.start + 1 : memory.stop])
+    bent = wasm[: memory.start - 2] + longer + wasm[memory.stop :]
+    assert admit(guest_of_bytes("sampler", bent), EFFECTIVE, ALLOWED).memories == parse(wasm).memories
+
+
+@pytest.mark.parametrize("names", [[b"a" * 4_000_000] * 2, [b"sealhost.global." + b"\n" * 5_000_000]])
+def test_a_name_of_megabytes_does_not_make_a_message_of_megabytes(names, build_guest, guest_of_bytes):
+    entries = b"".join(unsigned(len(name)) + name + b"\0\0" for name in names)
+    error = refused(guest_of_bytes("sampler", grown(build_guest("sampler").wasm, export=(len(names), entries))))
+    assert (error.clause, len(str(error)) < 400, str(error).isprintable()) == ("1.9", True, True)
 
 
 def test_tokenizer_has_no_tier(build_guest):

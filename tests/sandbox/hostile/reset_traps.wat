@@ -1,0 +1,4 @@
+;; expect: trap
+;; role: sampler
+;; then: reset
+(func (export "reset") (result i32) unreachable)
