@@ -186,8 +186,7 @@ class Instance:
             SandboxError: When it is closed, dead, or in use on another thread.
         """
         if not self._lock.acquire(False):  # by name it costs half as much again
-            problem = "expected one thread at a time, got a second one"
-            raise SandboxError(f"plugin {self._program.plugin}", problem, "give each thread its own session")
+            raise self.in_use()
         began = perf_counter_ns()
         try:
             engine = self._engine
@@ -216,6 +215,11 @@ class Instance:
                 times.append(perf_counter_ns() - began)
                 if len(times) >= MOST_UNSORTED:
                     record.sort()
+
+    def in_use(self) -> SandboxError:
+        """The refusal of a second thread: clause 4.2."""
+        problem = "expected one thread at a time, got a second one"
+        return SandboxError(f"plugin {self._program.plugin}", problem, "give each thread its own session")
 
     def fail(self, reason: str) -> None:
         """Marks the instance dead: clause 4.3."""

@@ -12,6 +12,7 @@ A session is used by one thread at a time. Never call `step` or `prepare` on an 
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -76,6 +77,7 @@ class SamplerSession:
         self._instance = instance
         self._ticket = ticket
         self._guest = guest
+        self._calling = threading.Lock()  # clause 4.2: from before a call of the guest until its answer has been read
         self._history_capacity = layout.history_capacity
         self._vocab_size = guest.vocab_size
         self._params = terms.params
@@ -146,10 +148,14 @@ class SamplerSession:
         """
         if self._guest.tier.name != "mask":
             return
+        if not self._calling.acquire(False):
+            raise self._instance.in_use()
         try:
             self._prepare([self._find(slot) for slot in slots])
         except GuestError as error:
             raise self._failed(error) from None
+        finally:
+            self._calling.release()
         self._ticket.prove()
 
     def _prepare(self, slots: list[Slot]) -> list[Answer]:
@@ -172,13 +178,15 @@ class SamplerSession:
             GuestError: When the guest fails, answers what it may not, or no token can be drawn: the session is dead.
             SandboxError: When the session is closed, dead, or in use on another thread, or a slot is not there.
         """
-        slot = self._sole
-        if slot is None or not slot.is_open or len(slots) != 1 or slots[0] != 0:
-            return self._step_all(slots)
-        results = self._results
-        slot.tell(self._rows, 0, _SAMPLE)
-        results[0] = results[1] = 0  # clause 8.1
+        if not self._calling.acquire(False):  # by name it costs half as much again
+            raise self._instance.in_use()
         try:
+            slot = self._sole
+            if slot is None or not slot.is_open or len(slots) != 1 or slots[0] != 0:
+                return self._step_all(slots)
+            results = self._results
+            slot.tell(self._rows, 0, _SAMPLE)
+            results[0] = results[1] = 0  # clause 8.1
             status = self._instance.call("step", 1)
             first, second = results[0], results[1]  # once: what is checked is what is used
             token = second & _LOW
@@ -188,6 +196,8 @@ class SamplerSession:
                 decision = self._decide(slot, status, first, second)
         except GuestError as error:
             raise self._failed(error) from None
+        finally:
+            self._calling.release()
         if not self._ticket.is_proved:
             self._ticket.prove()
         return [decision]
@@ -198,14 +208,11 @@ class SamplerSession:
         if len(set(slots)) < len(slots):
             raise self._misuse("expected each slot once, got one twice")
         decisions: list[Decision] = []
-        try:
-            for answer in self._ask(wanted) if self._is_full else self._answers(wanted):
-                if isinstance(answer, Decision):
-                    decisions.append(answer)
-                else:
-                    decisions.append(self._draw(wanted[len(decisions)], answer))
-        except GuestError as error:
-            raise self._failed(error) from None
+        for answer in self._ask(wanted) if self._is_full else self._answers(wanted):
+            if isinstance(answer, Decision):
+                decisions.append(answer)
+            else:
+                decisions.append(self._draw(wanted[len(decisions)], answer))
         if not self._ticket.is_proved:
             self._ticket.prove()
         return decisions
@@ -378,12 +385,16 @@ class SamplerSession:
         self._is_announced = len(self._slots) == 1
 
     def close(self) -> None:
-        """Ends the session; views of its memory are dropped first. Idempotent."""
-        self._rows = self._results = _NOTHING
-        self._host_logits = None
-        self._sole = None
-        self._slots = []  # which is how a closed session is told from an open one
-        self._instance.close()
+        """Ends the session; views of its memory are dropped first. Idempotent.
+
+        Waits for a `step` or `prepare` on another thread to its end: until then that reads the memory that goes here.
+        """
+        with self._calling:
+            self._rows = self._results = _NOTHING
+            self._host_logits = None
+            self._sole = None
+            self._slots = []  # which is how a closed session is told from an open one
+            self._instance.close()
         self._ticket.close()
 
     def __enter__(self) -> Self:

@@ -23,6 +23,8 @@ from sealhost.sandbox.memory import GuestMemory
 from sealhost.sandbox.thread_stack import MARGIN_BYTES, thread_stack_bytes
 
 LOOP = '(func (export "step") (param i32) (result i32) (loop $l (br $l)) (i32.const 0))'
+PASSES = """(func (export "step") (param i32) (result i32)
+  (i32.store (i32.const 8320) (i32.const 16)) (i32.store (i32.const 8324) (i32.const 2)) (i32.const 0))"""
 TRAP = '(func (export "step") (param i32) (result i32) (unreachable))'
 RECURSE = '(func $r (param i64) (result i64) (i64.add (i64.const 1) (call $r (local.get 0)))) (func (export "step") (param i32) (result i32) (drop (call $r (i64.const 0))) (i32.const 0))'
 
@@ -189,6 +191,45 @@ def test_close_waits_for_a_running_call(sandbox, build_guest, guest_limits):
         session.close()
         with pytest.raises(GuestError, match="timeout"):
             running.result()
+
+
+def test_close_waits_until_an_answer_has_been_read_and_drawn_from(sandbox, build_guest, monkeypatch):
+    class Watched:
+        """The session's lock, which tells when `close` comes to wait for it."""
+
+        def __init__(self, lock) -> None:
+            self.acquire, self.release, self.lock = lock.acquire, lock.release, lock
+            self.somebody_waits = threading.Event()
+
+        def __enter__(self) -> None:
+            self.somebody_waits.set()
+            self.lock.acquire()
+
+        def __exit__(self, *_) -> None:
+            self.lock.release()
+
+    session = sandbox.load_sampler(build_guest("sampler", PASSES), 260).session(SamplingParams(), [])
+    session._calling = Watched(session._calling)
+    with ThreadPoolExecutor(1) as pool:
+        closing = []
+
+        def sample(logits, *_, **_named) -> int:
+            closing.append(pool.submit(session.close))
+            session._calling.somebody_waits.wait()
+            assert not closing[0].done()
+            return int(logits.sum()) + 5
+
+        monkeypatch.setattr("sealhost.sandbox.session.sampling.sample", sample)
+        assert session.step()[0].tokens == (5,)
+        closing[0].result()
+    with pytest.raises(SandboxError, match="closed"):
+        session.step()
+
+
+def test_two_threads_cannot_ask_one_session_for_masks(sandbox, puppet):
+    second = pytest.raises(SandboxError, match="one thread at a time")
+    with puppet("mask").session(SamplingParams(), []) as session, session._calling, second:
+        session.prepare([0])
 
 
 def test_looping_guests_on_four_workers_do_not_harm_a_good_one(sandbox, build_guest, guest_limits):  # R124
