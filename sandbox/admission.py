@@ -32,20 +32,27 @@ REMEDIES = {
     "1.2": "build the module again",
     "1.3": "link with no imports: -nostdlib, no libc calls, no host functions",
     "1.4": "link with --no-entry and do the work in init or load",
-    "1.5": "link with --initial-memory equal to --max-memory and export it as `memory`",
+    "1.5": "export a memory of fixed size as `memory`: --initial-memory, --max-memory and limits.memory_bytes alike",
     "1.6": "use fewer function pointers, or ask the operator for more table_elements",
     "1.7": "keep state in memory",
     "1.8": "build for the core features of README clause 1.12",
-    "1.9": "export the functions of sealhost.h with SEALHOST_EXPORT",
+    "1.9": "export the functions of its role (plugins/README.md, clause 1.3), or declare another role",
     "1.10": "split the function",
     "1.11": "build the module again",
     "1.12": "build for the core features of README clause 1.12",
     "1.13": "make the module smaller, or build it with optimisation",
-    "1.14": "build for this version of sealhost, and declare only what it knows",
-    "1.15": "run the plugin's own tests",
+    "1.14": "correct the plugin's plugin.toml, see plugins/README.md, or build it for this version of sealhost",
+    "1.15": "mend it, or what its plugin.toml declares: plugins/README.md, 'When it does not work'",
     "1.16": "use a tokenizer made for this kind of vocabulary",
 }
 """What a plugin's author can do about each clause."""
+
+
+MAX_NAMES_SHOWN = 3
+"""Exports that a refusal names: enough for a slip of the pen."""
+
+MAX_NAME_SHOWN = 40
+"""Characters of each."""
 
 
 def refusal(plugin: str, clause: str, problem: str) -> AdmissionError:
@@ -139,7 +146,7 @@ def _exports(module: Module, role: str) -> Iterator[MalformedError]:
     for name, expected in (abi.EXPORTS[role] | optional).items():
         export = module.exports.get(name)
         if export is None or export.kind != KIND_FUNCTION:
-            yield MalformedError(f"expected an exported function {name!r}, got none", "1.9")
+            yield MalformedError(f"expected an exported function {name!r}, got {_others(module, role)}", "1.9")
             continue
         found = module.signature(export)
         if found != expected:
@@ -147,6 +154,14 @@ def _exports(module: Module, role: str) -> Iterator[MalformedError]:
     for name in module.exports:
         if is_reserved(name):
             yield MalformedError(f"expected no export under sealhost's own prefix, got {name!r}", "1.9")
+
+
+def _others(module: Module, role: str) -> str:
+    """Exported functions that no role has, for one of them may be the missing one under a wrong name."""
+    known = {*abi.EXPORTS[role], *abi.OPTIONAL_EXPORTS[role]}
+    found = [n for n, export in module.exports.items() if export.kind == KIND_FUNCTION and n not in known]
+    told = ", ".join(repr(name[:MAX_NAME_SHOWN]) for name in found[:MAX_NAMES_SHOWN])
+    return f"none, but {told}" if told else "none"
 
 
 def _show(signature: FunctionType | None) -> str:

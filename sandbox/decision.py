@@ -114,6 +114,8 @@ class AnswerReader:
             AnswerError: When it breaks a rule.
         """
         size, action, token, count = result
+        if size == 0:  # as the host left it
+            raise AnswerError("expected a result for a row that wants an answer, got none written")
         if size < abi.RESULT.size:
             raise AnswerError(f"expected a result of {abi.RESULT.size} bytes, got size {size}")
         if action == _TOKEN:
@@ -178,6 +180,8 @@ class AnswerReader:
         return tuple(ids.tolist())
 
     def _check_count(self, what: str, found: int, least: int, most: int) -> None:
+        if most < least:
+            raise AnswerError(f"expected no {what}, for there is room for none, got {found}")
         if not least <= found <= most:
             raise AnswerError(f"expected {least} to {most} {what}, got {found}")
 

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _SHOWN = (60, 80)
 """Characters of a guest's own words that an error shows, from both ends; an error is one line."""
 
+_OWN_LIMITS = ("load", "step", "encode")
+"""Calls that have a limit of their own; the others have that of `init`."""
+
 _STATUS_NAMES = {int(s): s.name for s in abi.Status}
 _KINDS: dict[int, GuestErrorKind] = {abi.Status.ERROR_CONFIG: "config", abi.Status.ERROR_EMPTY: "empty"}
 
@@ -305,15 +308,16 @@ class Instance:
 
     def _trapped(self, name: str, trap: wasmtime.Trap) -> GuestError:
         code = trap.trap_code
+        slower = f"raise {name if name in _OWN_LIMITS else 'init'}_ms, or make the plugin faster"
         if code is wasmtime.TrapCode.INTERRUPT:
             self.fail("one that ran out of time")
             problem = f"{name} took longer than {self._program.deadlines_ms[name]} ms"
-            return GuestError(self._program.plugin, "timeout", problem, "raise the limit, or fix the plugin")
+            return GuestError(self._program.plugin, "timeout", problem, slower)
         if code is wasmtime.TrapCode.OUT_OF_FUEL:
             self.fail("one that ran out of fuel")
             fuel = fuel_limit(self._program.deadlines_ms[name], self._program.engine.allowed.fuel_per_ms)
             problem = f"{name} spent its fuel of {fuel}"
-            return GuestError(self._program.plugin, "timeout", problem, "raise the limit, or fix the plugin")
+            return GuestError(self._program.plugin, "timeout", problem, slower)
         self.fail("one that trapped")
         what = code.name.lower().replace("_", " ") if code is not None else _one_line(trap)
         return GuestError(self._program.plugin, "trap", f"{name} trapped: {what}")

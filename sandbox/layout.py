@@ -157,7 +157,7 @@ class SamplerLayout:
             problem = f"expected logits_stride to hold vocab_capacity {self.vocab_capacity}, got {self.logits_stride}"
             raise LayoutError(problem)
         if tier.name != "full" and (self.logits or self.logits_stride):
-            raise LayoutError(f"expected no logits area in tier {tier}, got one at {self.logits:#x}")
+            raise LayoutError(f"expected no logits area in tier {tier}, got one: it was written for tier full")
         if self.candidate_capacity < tier.candidates:
             problem = f"expected room for {tier.candidates} candidates in tier {tier}, got {self.candidate_capacity}"
             raise LayoutError(problem)

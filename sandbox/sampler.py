@@ -7,6 +7,7 @@ with sampler.session(SamplingParams(temperature=0.7, seed=1), prompt_ids, choice
 from __future__ import annotations
 
 from array import array
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from . import abi
 from .admission import refusal
 from .config_schema import WHERE, ConfigSchema, bad_config, serialised
-from .errors import SandboxError
+from .errors import AdmissionError, GuestError, SandboxError
 from .instance import Instance
 from .layout import LayoutError, SamplerLayout
 from .record import PluginRecord
@@ -196,20 +197,37 @@ def prepare(instance: Instance, words: bytes | None = None) -> SamplerLayout:
     given = (0, 0) if words is None else (_give(instance, words), len(words))
     status = instance.call("init")
     if status != abi.Status.OK:
-        raise refusal(name, "1.15", f"expected status 0 from init, got {status}")
+        raise refusal(name, "1.15", _why_not(instance, given, status))
+    return _layout(instance, given)
+
+
+def _why_not(instance: Instance, given: tuple[int, int], status: int) -> str:
+    """What a guest says of its failed `init`, if its layout tells where that stands."""
+    if status <= abi.ERROR:
+        with suppress(AdmissionError, GuestError):
+            layout = _layout(instance, given)
+            return instance.guest_error("init", status, layout.error, layout.error_capacity).reason
+    return f"expected status 0 from init, got {status}"
+
+
+def _layout(instance: Instance, given: tuple[int, int]) -> SamplerLayout:
+    """What the guest publishes, checked; `given`: offset and size of the vocabulary that it has."""
     at = instance.call("layout") & 0xFFFFFFFF
     size = instance.memory.size
     try:
         SamplerLayout.check_offset(at, size)
         return SamplerLayout.parse(instance.memory.read(at, abi.SAMPLER_LAYOUT.size), at, size, given)
     except LayoutError as error:
-        raise refusal(name, "1.15", str(error)) from None
+        raise refusal(instance.program.plugin, "1.15", str(error)) from None
 
 
 def _give(instance: Instance, words: bytes) -> int:
     """Writes the vocabulary where the guest wants it, and tells where that is: clause 6.4."""
     at = instance.call(TAKES_VOCABULARY, len(words)) & 0xFFFFFFFF
-    if at == 0 or at % 8 or at + len(words) > instance.memory.size:
+    if at == 0:
+        problem = f"expected room for {len(words)} bytes of vocabulary, got none: vocabulary answered 0"
+        raise refusal(instance.program.plugin, "1.15", problem)
+    if at % 8 or at + len(words) > instance.memory.size:
         problem = f"expected an 8-aligned place for {len(words)} bytes of vocabulary, got {at:#x}"
         raise refusal(instance.program.plugin, "1.15", problem)
     instance.memory.write(at, words)

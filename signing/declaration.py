@@ -97,10 +97,28 @@ def read_plugin(wasm: Path) -> PluginSource:
 
 def _parse(data: bytes, where: str) -> _Declaration:
     try:
-        return msgspec.convert(tomllib.loads(data.decode("utf-8")), _Declaration, strict=True)
+        table = tomllib.loads(data.decode("utf-8"))
+        if stray := _stray(table):
+            raise SealError(Code.PLUGIN, where, stray, "correct plugin.toml: plugins/README.md shows one whole")
+        return msgspec.convert(table, _Declaration, strict=True)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
         problem = f"expected a plugin declaration, got: {error}"
-        raise SealError(Code.PLUGIN, where, problem, "see the plugin author's page in plugins/README.md") from error
+        raise SealError(Code.PLUGIN, where, problem, "correct it: plugins/README.md shows one whole") from error
+
+
+def _stray(table: dict[str, Any]) -> str | None:
+    """What to say of the first key that nobody asks for; None when there is none.
+
+    A key that is written below `[limits]` belongs to that table, which is TOML's most frequent trap.
+    """
+    limits = table.get("limits", {})
+    for keys, struct, what in ((table, _Declaration, ""), (limits, _Limits, " in [limits]")):
+        known = struct.__struct_fields__
+        for key in (key for key in keys if key not in known) if isinstance(keys, dict) else ():
+            if key in _Declaration.__struct_fields__:
+                return f"expected {key} above the line [limits], got it below"
+            return f"expected fields{what} among {', '.join(known)}, got {key!r}"
+    return None
 
 
 def _schema(text: str | None, where: str) -> dict[str, Any] | None:

@@ -157,7 +157,12 @@ def try_out(
         _table(("trial", "verdict", "what was seen"), [(trial.name, trial.verdict, trial.detail) for trial in trials])
     if failed:
         problem = f"expected {len(trials)} trials to pass, got {len(failed)} that failed, first {failed[0].name!r}"
-        raise SealError(Code.PLUGIN, str(folder), problem, "mend the plugin, or its golden.json")
+        raise SealError(
+            Code.PLUGIN,
+            str(folder),
+            problem,
+            "mend the plugin, or its golden.json; plugins/README.md, 'When it does not work'",
+        )
 
 
 @app.command

@@ -175,7 +175,12 @@ def _compile(toolchain: Toolchain, folder: Path, scratch: Path, memory: int) -> 
     done = subprocess.run(toolchain.command(job), cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=False)
     if done.returncode != 0 or not job.out.is_file():
         problem = f"expected sources that compile, got exit code {done.returncode} from the compiler"
-        raise SealError(Code.PLUGIN, str(folder), problem, "see what the compiler says above")
+        raise SealError(
+            Code.PLUGIN,
+            str(folder),
+            problem,
+            "see what the compiler says above, and plugins/README.md, 'When it does not work'",
+        )
     return job.out.replace(folder / MODULE)
 
 

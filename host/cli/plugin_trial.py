@@ -56,7 +56,8 @@ def attempt(name: str, body: Callable[[], str]) -> Trial:
     except TrialFailedError as error:
         return Trial(name, "failed", str(error))
     except GuestError as error:
-        return Trial(name, "failed", error.problem)
+        hint = f"; {error.remedy}" if error.kind == "timeout" else ""  # others name the request or the author
+        return Trial(name, "failed", f"{error.problem}{hint}")
     except SandboxError as error:
         return Trial(name, "failed", f"{error.problem}; {error.remedy}")
 
