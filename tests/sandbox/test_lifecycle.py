@@ -226,6 +226,14 @@ def test_close_waits_until_an_answer_has_been_read_and_drawn_from(sandbox, build
         session.step()
 
 
+def test_two_threads_cannot_use_one_instance(sandbox, build_guest):
+    refused = pytest.raises(SandboxError, match="one thread at a time")
+    with sandbox.load_sampler(build_guest("sampler"), 260).session(SamplingParams(), []) as session:
+        instance = session._instance
+        with instance._lock, refused:
+            instance.call("step", 1)
+
+
 def test_two_threads_cannot_ask_one_session_for_masks(sandbox, puppet):
     second = pytest.raises(SandboxError, match="one thread at a time")
     with puppet("mask").session(SamplingParams(), []) as session, session._calling, second:
