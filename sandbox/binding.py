@@ -14,9 +14,6 @@ When a release of the binding lacks one of the names, the public way is taken, a
 from __future__ import annotations
 
 import ctypes
-import fcntl
-import os
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import wasmtime
@@ -39,9 +36,6 @@ class Deadline(NamedTuple):
     ticker: Ticker
     ticks: int
 
-
-_HOLE = bytes(1 << 16)
-"""Zeros that a file in memory need not hold: much of a guest's memory is empty."""
 
 try:
     from wasmtime import _bindings as _native
@@ -191,37 +185,6 @@ class NativeFunction:
         result = words[0]
         self._scratch.append(frame)  # not after an error: what is left in it is nobody's business
         return result
-
-
-def load(engine: wasmtime.Engine, compiled: bytes, at: int) -> wasmtime.Module:
-    """The module whose compiled code is `compiled[at:]`; trusted already (clause 2.2).
-
-    wasmtime maps a file, and takes the image of a module's memory from it, while it copies bytes, and copies the image
-    once more for its first instance.
-
-    Raises:
-        wasmtime.WasmtimeError: When it was compiled for another engine.
-    """
-    with suppress(OSError, AttributeError, wasmtime.WasmtimeError):  # no such system, no /proc, or not to be mapped
-        return _load_mapped(engine, compiled, at)
-    return wasmtime.Module.deserialize(engine, compiled[at:])
-
-
-def _load_mapped(engine: wasmtime.Engine, compiled: bytes, at: int) -> wasmtime.Module:
-    """From a file in memory that nobody can change any more: what was checked is what runs."""
-    file = os.memfd_create("sealhost-guest", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        os.ftruncate(file, len(compiled) - at)
-        view = memoryview(compiled)
-        for start in range(at, len(compiled), len(_HOLE)):
-            piece = view[start : start + len(_HOLE)]
-            if not compiled.startswith(_HOLE, start) and os.pwrite(file, piece, start - at) < len(piece):
-                raise OSError("no memory left for a module")
-        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
-        return wasmtime.Module.deserialize_file(engine, f"/proc/self/fd/{file}")
-    finally:
-        os.close(file)
 
 
 def instantiate(store: wasmtime.Store, prepared: wasmtime.InstancePre) -> wasmtime.Instance:

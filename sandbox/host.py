@@ -19,10 +19,11 @@ import wasmtime
 from . import abi, sampler, tokenizer
 from .admission import admit, refusal
 from .cache import CodeCache
+from .code import Code
 from .compiler import CompileError, CompileLimits, compile_module
 from .engine import Engine
 from .errors import AdmissionError, GuestError
-from .instance import Code, Instance, Program
+from .instance import Instance, Program
 from .layout import SamplerLayout, TokenizerLayout
 from .limits import Limits, OperatorLimits
 from .snapshot import Snapshot, split, take
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
     Layout = TypeVar("Layout", SamplerLayout, TokenizerLayout)
 
-_SNAPSHOT_FORMAT = 5
-"""Part of a snapshot's cache key: raise it when what is stored, or how it is made, changes."""
+_SNAPSHOT_FORMAT = 6
+"""Part of a snapshot's cache key: raise it when what is stored changes, how it is made, or what is checked then."""
 
 
 class Sandbox:
@@ -167,12 +168,12 @@ class Sandbox:
         size = abi.SAMPLER_LAYOUT.size if role == "sampler" else abi.TOKENIZER_LAYOUT.size
         cached = self._cache.get(key)
         if cached is not None:
-            kept = Snapshot.unpack(cached, size)
-            with suppress(wasmtime.WasmtimeError):  # clause 2.6
-                return kept.layout, self._load(plugin, limits, kept.code, kept.patches)
-        made = self._make(plugin, module, limits, first_calls, checks)
-        program = self._program(plugin, limits, made.code, made.patches)
-        self._cache.put(key, made.pack())
+            with cached.code as code, suppress(wasmtime.WasmtimeError):  # clause 2.6
+                kept = Snapshot.unpack(cached.head, size)
+                return kept.layout, self._load(plugin, limits, code, kept.patches)
+        made, compiled = self._make(plugin, module, limits, first_calls, checks)
+        program = self._program(plugin, limits, compiled, made.patches)
+        self._cache.put(key, compiled, made.pack())
         return made.layout, program
 
     def _make(
@@ -182,7 +183,8 @@ class Sandbox:
         limits: Limits,
         first_calls: Callable[[Instance], Layout],
         checks: Callable[[Instance, Layout], None],
-    ) -> Snapshot:
+    ) -> tuple[Snapshot, bytes]:
+        """The snapshot, and its compiled module."""
         try:
             with Instance(self._first_program(plugin, limits, with_global_exports(module))) as instance:
                 layout = first_calls(instance)
@@ -192,17 +194,17 @@ class Sandbox:
             raise refusal(plugin.name, "1.15", error.problem) from error
         image, patches = split(state.memory)
         wasm = with_state(module, State(image, state.globals), (abi.MEMORY, *abi.EXPORTS[plugin.role]))
-        return Snapshot(layout.pack(), patches, Code(self._compile(plugin.name, wasm)))
+        return Snapshot(layout.pack(), patches), self._compile(plugin.name, wasm)
 
     def _first_program(self, plugin: Plugin, limits: Limits, wasm: bytes) -> Program:
         """The instrumented module: kept, because other vocabularies start from it too."""
         key = hashlib.sha256(b"module" + self._fingerprint + hashlib.sha256(wasm).digest()).digest()
         cached = self._cache.get(key)
         if cached is not None:
-            with suppress(wasmtime.WasmtimeError):  # clause 2.6
-                return self._load(plugin, limits, Code(cached))
+            with cached.code as code, suppress(wasmtime.WasmtimeError):  # clause 2.6
+                return self._load(plugin, limits, code)
         compiled = self._compile(plugin.name, wasm)
-        program = self._program(plugin, limits, Code(compiled))
+        program = self._program(plugin, limits, compiled)
         self._cache.put(key, compiled)
         return program
 
@@ -220,10 +222,11 @@ class Sandbox:
     def _load(self, plugin: Plugin, limits: Limits, code: Code, patches: Runs = ()) -> Program:
         return Program.load(plugin.name, plugin.role, self._engine, code, limits, patches)
 
-    def _program(self, plugin: Plugin, limits: Limits, code: Code, patches: Runs = ()) -> Program:
+    def _program(self, plugin: Plugin, limits: Limits, compiled: bytes, patches: Runs = ()) -> Program:
         """Loads code that was compiled just now."""
         try:
-            return self._load(plugin, limits, code, patches)
+            with Code.of(compiled) as code:
+                return self._load(plugin, limits, code, patches)
         except wasmtime.WasmtimeError as error:
             raise AdmissionError(
                 plugin.name,

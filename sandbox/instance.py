@@ -11,12 +11,12 @@ import struct
 import threading
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import wasmtime
 
 from . import abi, binding
-from .binding import Deadline, GuestFunction, bind, export, load
+from .binding import Deadline, GuestFunction, bind, export
 from .engine import FULL_TANK
 from .errors import GuestError, SandboxError
 from .limits import FUEL_PATIENCE, WASM_PAGE, deadline_ticks, fuel_limit
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from .code import Code
     from .engine import Engine
     from .errors import GuestErrorKind
     from .limits import Limits
@@ -45,13 +46,6 @@ _OWN_LIMITS = ("load", "step", "encode")
 
 _STATUS_NAMES = {int(s): s.name for s in abi.Status}
 _KINDS: dict[int, GuestErrorKind] = {abi.Status.ERROR_CONFIG: "config", abi.Status.ERROR_EMPTY: "empty"}
-
-
-class Code(NamedTuple):
-    """Compiled code: `blob[at:]`, so that what the cache read is not copied."""
-
-    blob: bytes
-    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,7 @@ class Program:
         Raises:
             wasmtime.WasmtimeError: When it was compiled for another engine.
         """
-        module = load(engine.raw, code.blob, code.at)
+        module = code.load(engine.raw)
         types = {e.name: e.type for e in module.exports}
         _check_types(types, role)
         special = {"step": limits.step_ms, "encode": limits.encode_ms, "load": limits.load_ms}

@@ -4,7 +4,7 @@
     image, patches = split(state.memory)       # what goes into the module, what is written into each instance
     wasm = with_state(module, State(image, state.globals), exports)
 
-The compiled module, the patches and the layout make a `Snapshot`, which the cache keeps as one blob.
+The patches and the layout make a `Snapshot`, which the cache keeps as the head of an entry, before the compiled module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .instance import Code
 from .wasm_rewrite import NUMBER_LAYOUTS, State, global_export
 
 if TYPE_CHECKING:
@@ -49,30 +48,20 @@ _PATCH = struct.Struct("<II")
 
 
 class Snapshot(NamedTuple):
-    """What instances start from, as the cache keeps it.
+    """What instances start from besides the pre-initialised module.
 
     Args:
         layout: The struct that the guest published, checked.
         patches: Memory that is written into each instance.
-        code: The pre-initialised module, compiled.
     """
 
     layout: bytes
     patches: Runs
-    code: Code
 
     def pack(self) -> bytes:
         """One blob."""
         table = [_PATCH.pack(at, len(run)) for at, run in self.patches]
-        return b"".join(
-            (
-                self.layout,
-                _COUNT.pack(len(table)),
-                *table,
-                *(run for _, run in self.patches),
-                self.code.blob[self.code.at :],
-            )
-        )
+        return b"".join((self.layout, _COUNT.pack(len(table)), *table, *(run for _, run in self.patches)))
 
     @classmethod
     def unpack(cls, blob: bytes, layout_bytes: int) -> Snapshot:
@@ -85,7 +74,7 @@ class Snapshot(NamedTuple):
         for offset, size in table:
             patches.append((offset, blob[at : at + size]))
             at += size
-        return cls(blob[:layout_bytes], patches, Code(blob, at))
+        return cls(blob[:layout_bytes], patches)
 
 
 def take(instance: Instance, module: Module) -> State:

@@ -99,7 +99,7 @@ class Vocabulary:
         """
         facts = (self.model, self.pre, self.bos, self.eos, self.unknown, self.add_bos, self.add_eos)
         strings = (_told(self.texts), _told(self.merges), _told(self.token_bytes))
-        columns = (*strings, self.types.tobytes(), self.scores.tobytes())
+        columns = (*strings, _sha256(self.types), _sha256(self.scores))
         return hashlib.sha256(msgspec.msgpack.encode((facts, self.add_space_prefix, columns))).digest()
 
 
@@ -107,6 +107,11 @@ def _told(column: tuple[bytes, ...]) -> tuple[bytes, ...] | bytes:
     """What stands for a column in the digest: its strings, or their `sha256` where whoever made the column took it."""
     known: bytes | None = getattr(column, "sha256", None)
     return column if known is None else known
+
+
+def _sha256(column: NDArray[np.generic]) -> bytes:
+    """Of an array where it lies: copies of a megabyte cost more than its hash."""
+    return hashlib.sha256(np.ascontiguousarray(column).data).digest()
 
 
 def _count(items: Sequence[bytes]) -> bytes:
