@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from plugin_harness import (
     ADD_SPECIAL,
@@ -83,6 +84,32 @@ def test_very_many_random_texts_agree_with_the_library(load_unigram):
     guest, peer = load_unigram(columns(pieces)), library(pieces)
     for text in samples:
         assert guest.encode(text) == peer.encode((" " + text).replace(" ", BLANK)).ids, text
+
+
+def test_the_best_way_is_found_among_all_tokens_of_a_byte_tree(load_unigram):
+    # every node has up to 95 children, and texts end at every depth
+    chance = random.Random(3)
+    printable = [chr(code) for code in range(32, 127)]
+    found = {one: -8.0 for one in printable if one != " "}
+    while len(found) < 5000:
+        text = "".join(chance.choice(printable[:30] if chance.random() < 0.5 else printable) for _ in range(2))
+        found[(chance.choice([*found]) + text).replace(" ", BLANK)[: chance.randrange(2, 9)]] = (
+            -chance.randrange(8, 64) / 4
+        )
+    guest, peer = load_unigram(columns(found, bits=0)), library(found)
+    for _ in range(300):
+        text = "".join(chance.choice([*found])[: chance.randrange(1, 9)] for _ in range(20)).replace(BLANK, " ")
+        assert guest.encode(text) == peer.encode(text.replace(" ", BLANK)).ids, text
+
+
+def test_what_stays_after_loading_is_small(load_unigram):
+    guest = load_unigram(columns({f"{i:04x}": -1.0 for i in range(0x10000)}))
+    guest.write(guest.input, bytes(guest.input_capacity))
+    memory = np.frombuffer(guest.read(0, guest.memory.data_len(guest.store)), np.uint8)
+    # of a token its bytes, an offset, a type, an entry and a score; of a node a child, a byte and an id
+    tokens, nodes = 0x10000, 0x10000 + 0x1000 + 0x100 + 0x10
+    tables = (4 + 4 + 1 + 4 + 4) * tokens + 9 * nodes + 4 * tokens // 4
+    assert 4096 * np.count_nonzero(memory.reshape(-1, 4096).any(axis=1)) < tables + 64 * 1024
 
 
 def test_characters_that_no_token_spells_become_one_unknown_token(load_unigram):

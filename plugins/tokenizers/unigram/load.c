@@ -85,37 +85,28 @@ static int is_candidate(uint32_t id) {
     return length && tokens_find(&vocabulary.tokens, text, length) == id;
 }
 
-/* Nodes of the trie besides its root, or NO_NODE when the arena is full: each text in order adds what it does not share
- * with the one before it. */
-static uint32_t count_nodes(void) {
-    uint32_t count = 0, nodes = 0, length, mark = arena_mark();
-    struct entry *order = arena_take(vocabulary.tokens.count, sizeof *order);
-    if (!order)
-        return NO_NODE;
+/* The candidates in the order of their texts; returns their number. */
+static uint32_t sort_candidates(struct entry *order) {
+    uint32_t count = 0;
     for (uint32_t id = 0; id < vocabulary.tokens.count; id++)
         if (is_candidate(id))
             order[count++] = entry_of(id);
     sort(order, count);
-    for (uint32_t i = 0; i < count; i++) {
-        token_text(order[i].id, &length);
-        nodes += length - (i ? common_prefix(order[i].id, order[i - 1].id) : 0);
-    }
-    arena_release(mark);
-    return nodes;
+    return count;
 }
 
 int32_t guest_build(struct source *source) {
+    uint32_t most = vocabulary.tokens.count;
     if (!scores_read(source->scores))
         return fail_full();
-    uint32_t nodes = count_nodes(), length;
-    if (nodes == NO_NODE || !trie_reserve(nodes))
+    struct entry *order = arena_take(most, sizeof *order);
+    struct branch *branches = arena_take(most, sizeof *branches);
+    if (!order || !branches)
         return fail_full();
-    for (uint32_t id = 0; id < vocabulary.tokens.count; id++)
-        if (is_candidate(id)) {
-            const uint8_t *text = token_text(id, &length);
-            trie_add(text, length, id);
-        }
-    return SEALHOST_OK;
+    uint32_t count = sort_candidates(order);
+    for (uint32_t i = 0; i < count; i++)
+        branches[i] = (struct branch){.id = order[i].id, .shared = i ? common_prefix(order[i].id, order[i - 1].id) : 0};
+    return trie_build(&vocabulary.tokens, branches, count) ? SEALHOST_OK : fail_full();
 }
 
 int32_t guest_encode(const uint8_t *at, const uint8_t *end, int first, uint32_t *ids) {

@@ -1,21 +1,32 @@
 /* All tokens that text can become, byte by byte.
  *
- *   (node, byte) -> node  open addressing, 8-byte slots, at most two thirds full
- *   node -> id            an array
+ * Nodes are numbered level by level, and within a level in the order of their texts. So the children of a node lie together,
+ * those of the next node behind them, and a node takes 9 bytes:
+ *
+ *   node -> first child    an array; the next node's first child is its children's end
+ *   node -> byte           an array
+ *   node -> id             an array
  */
 #ifndef TRIE_H
 #define TRIE_H
 
 #include <stdint.h>
 
+#include "tokens.h"
+
 #define TRIE_ROOT 0u
 #define NO_NODE 0xFFFFFFFFu
 
-/* Room for `nodes` nodes besides the root; 0 when the arena is full. */
-int trie_reserve(uint32_t nodes);
+/* A text that becomes part of the trie. */
+struct branch {
+    uint32_t id;
+    uint32_t shared; /* bytes that it begins with like the one before it */
+    uint32_t node;   /* that it has reached */
+};
 
-/* Adds a text; the first of two equal ones counts. There must be room for a node for each of its bytes. */
-void trie_add(const uint8_t *text, uint32_t length, uint32_t id);
+/* Builds the trie of texts that are sorted by their bytes, none of them empty and no two alike. The branches are used up. 0
+ * when the arena is full. */
+int trie_build(const struct tokens *tokens, struct branch *branches, uint32_t count);
 
 /* The node below `node` for one more byte, NO_NODE: no text goes on so. */
 uint32_t trie_child(uint32_t node, uint8_t byte);
