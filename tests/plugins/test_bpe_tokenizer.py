@@ -322,8 +322,8 @@ def test_what_stays_after_loading_is_small_and_lies_together(load_tokenizer):
     runs = sorted(4096 * int(stop - start) for start, stop in edges.reshape(-1, 2))
     # of a token its bytes, an offset, a type and an entry; of a merge an entry; buckets of up to four entries
     tables = (2 + 4 + 1 + 4) * count + 8 * len(merges) + 2 * 4 * 16_384
-    assert tables - 4096 <= runs[-1] <= tables + 3 * 4096
-    assert sum(runs[:-1]) < 64 * 1024
+    assert tables <= runs[-1] <= tables + 40 * 1024  # the constants, most of them Unicode's classes
+    assert sum(runs[:-1]) <= 3 * 4096  # an instance is given each of these pages when it starts
 
 
 def test_a_vocabulary_that_does_not_fit_is_a_capacity_error(load_tokenizer):

@@ -3,18 +3,21 @@
 #include "sealhost_guest.h"
 
 #define ALIGNMENT 8u
+#define ALIGNED(bytes) (((bytes) + ALIGNMENT - 1) & ~(ALIGNMENT - 1))
 
 uint8_t arena[ARENA_BYTES] __attribute__((aligned(16)));
-static uint32_t used, dirty; /* from below: what is taken, and the most that ever was */
-static uint32_t kept_bytes; /* from above */
+static BESIDE_CONSTANTS uint32_t kept;
+/* What is taken for a while: where it begins and ends, and the most that it ever was. What a stream becomes takes about as much
+ * as the stream and the work on it. */
+static uint32_t base = ARENA_BYTES / 2, used = ARENA_BYTES / 2, dirty = ARENA_BYTES / 2;
 
 static int fits(uint64_t count, uint32_t size, uint32_t room) {
     return count <= ARENA_BYTES /* keeps the product below 2^64 */ && count * size <= room;
 }
 
 void *arena_take(uint64_t count, uint32_t size) {
-    uint32_t start = size == 1 ? used : (used + ALIGNMENT - 1) & ~(ALIGNMENT - 1), end = ARENA_BYTES - kept_bytes;
-    if (start > end || !fits(count, size, end - start))
+    uint32_t start = size == 1 ? used : ALIGNED(used);
+    if (start > ARENA_BYTES || !fits(count, size, ARENA_BYTES - start))
         return 0;
     used = start + (uint32_t)(count * size);
     if (used > dirty)
@@ -31,14 +34,18 @@ void arena_release(uint32_t mark) {
 }
 
 void *arena_keep(uint64_t count, uint32_t size) {
-    uint32_t room = (ARENA_BYTES - kept_bytes - dirty) & ~(ALIGNMENT - 1); /* above `dirty`: so it is zero */
-    if (!fits(count, size, room))
+    uint32_t start = ALIGNED(kept);
+    if (!fits(count, size, base - start))
         return 0;
-    kept_bytes += ((uint32_t)(count * size) + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
-    return arena + ARENA_BYTES - kept_bytes;
+    kept = start + (uint32_t)(count * size);
+    return arena + start;
 }
 
 void arena_wipe(void) {
-    clear_bytes(arena, dirty);
-    used = dirty = 0;
+    clear_bytes(arena + base, dirty - base);
+    base = used = dirty = ALIGNED(kept);
+}
+
+uint8_t *arena_begin(void) {
+    return arena + base;
 }

@@ -1,5 +1,6 @@
 #include "blanks.h"
 
+#include "arena.h"
 #include "input.h"
 #include "sealhost_guest.h"
 #include "vocabulary.h"
@@ -9,7 +10,7 @@ static uint8_t written[INPUT_BYTES + 1];
 static uint32_t used;
 
 /* joins[b]: some token has a space right after the byte b. */
-static uint8_t joins[256];
+static BESIDE_CONSTANTS uint8_t joins[256];
 
 static int32_t hex_digit(uint8_t digit) {
     if ((uint8_t)(digit - '0') < 10)

@@ -9,7 +9,7 @@
 #include "sealhost_tokenizer_areas.h"
 
 enum state { LOADING, READY, REFUSED };
-static enum state state;
+static BESIDE_CONSTANTS enum state state;
 
 static uint32_t given_tokens(void) {
     return state == READY ? vocabulary.tokens.count : 0;
@@ -32,13 +32,13 @@ static int32_t take_piece(uint32_t length) {
 }
 
 SEALHOST_EXPORT(load) int32_t load(uint32_t length, uint32_t final) {
-    static uint32_t received;
+    static BESIDE_CONSTANTS uint32_t received;
     if (state != LOADING)
         return fail(SEALHOST_ERROR_INPUT, "load: the vocabulary has been loaded or refused before");
     int32_t status = take_piece(length);
     received += length;
     if (!status && final)
-        status = vocabulary_read(arena, received);
+        status = vocabulary_read(arena_begin(), received);
     if (status)
         state = REFUSED;
     else if (final)

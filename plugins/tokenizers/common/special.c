@@ -11,7 +11,7 @@ struct node {
     uint8_t byte;
 };
 
-static struct node *roots[256];
+static BESIDE_CONSTANTS struct node *roots[256];
 
 static struct node *child_of(const struct node *parent, uint8_t byte) {
     struct node *child = parent->child;

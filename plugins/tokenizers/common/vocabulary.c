@@ -7,7 +7,7 @@
 #include "sealhost_guest.h"
 #include "special.h"
 
-struct vocabulary vocabulary;
+BESIDE_CONSTANTS struct vocabulary vocabulary;
 
 static int32_t read_flags(struct section section, uint32_t tokens) {
     if (section.length < sizeof(struct sealhost_vocab_flags))
