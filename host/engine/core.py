@@ -72,13 +72,7 @@ class Core:
     ) -> None:
         self.pool = KvPool(loaded.kv_blocks)
         self.context = min(loaded.context, loaded.kv_blocks * KV_BLOCK_TOKENS)
-        again = max((sampler.max_backtrack for sampler in loaded.samplers.values()), default=0)
-        self.windows = Windows(
-            KvPool(loaded.window_blocks),
-            window=loaded.spec.window,
-            most=min(loaded.spec.window_blocks(again), blocks_for(self.context)),
-            chunk=config.step_tokens,
-        )
+        self.windows = Windows.of(loaded, context=self.context, chunk=config.step_tokens)
         self._loaded = loaded
         self._ended = ended
         self.table = TokenTable(loaded.vocabulary)

@@ -23,6 +23,7 @@ from .sequence import blocks_for
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..weights.loaded import LoadedModel
     from .sequence import Sequence
 
 
@@ -51,6 +52,13 @@ class Windows:
     def none(cls) -> Windows:
         """Those of a model without windows."""
         return cls(KvPool(0))
+
+    @classmethod
+    def of(cls, loaded: LoadedModel, *, context: int, chunk: int) -> Windows:
+        """Those of a model whose sequences have at most `context` ids, in runs of at most `chunk`."""
+        again = max((sampler.max_backtrack for sampler in loaded.samplers.values()), default=0)
+        most = min(loaded.spec.window_blocks(again), blocks_for(context))
+        return cls(KvPool(loaded.window_blocks), window=loaded.spec.window, most=most, chunk=chunk)
 
     def has_room(self, newcomer: Sequence, running: Iterable[Sequence]) -> bool:
         """Whether a newcomer's window fits beside those of all who run, and a chunk, so that prefill stays whole.
