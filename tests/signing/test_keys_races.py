@@ -41,3 +41,12 @@ def test_a_folder_that_never_rests_is_refused_in_the_end(seal_lab, monkeypatch) 
     with pytest.raises(SealError, match="E_MISSING"):
         DirectoryTrust(seal_lab.keys)
     assert next(count) == 21
+
+
+def test_a_folder_that_cannot_be_listed_is_refused_as_what_it_is(seal_lab, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("sealhost.signing.source.os.scandir", fail)
+    with pytest.raises(SealError, match=r"E_IO .*Input/output error"):
+        DirectoryTrust(seal_lab.keys)
