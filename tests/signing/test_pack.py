@@ -226,6 +226,8 @@ BAD_DECLARATIONS = {
     "no TOML": ("name", "= =", Code.PLUGIN),
     "an unknown field": ("abi = 1", "abi = 1\nsudo = true", Code.PLUGIN),
     "no limits": ("[limits]", "[limit]", Code.PLUGIN),
+    "a field below the limits that belongs above": ("[limits]", "[limits]\nconfig_schema = '{}'", Code.PLUGIN),
+    "limits that are no table": ("[limits]", "limits = 3 # ", Code.PLUGIN),
     "a float": ("init_ms = 100", "init_ms = 1e2", Code.PLUGIN),
     "another role": ('role = "sampler"', 'role = "kernel"', Code.PLUGIN),
     "a bad name": ('name = "mine"', 'name = "../mine"', Code.PLUGIN),
