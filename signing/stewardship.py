@@ -142,7 +142,8 @@ def _add_key(keys_dir: Path, key: PublicKey, grant: Grant, draft: Path | None) -
 def _with_keeper(root: Root | UnsetType, grant: Grant) -> Root:
     """The root with the key among its keepers."""
     old = Root(keys=(), threshold=1) if root is UNSET else root
-    return Root(keys=(*old.keys, grant.name), threshold=old.threshold if grant.threshold is None else grant.threshold)
+    keys = (*old.keys, grant.name)
+    return Root(keys=keys, threshold=_threshold(grant, old.threshold, len(keys)))
 
 
 def _granted(publishers: tuple[Publisher, ...], grant: Grant) -> tuple[Publisher, ...]:
@@ -150,14 +151,25 @@ def _granted(publishers: tuple[Publisher, ...], grant: Grant) -> tuple[Publisher
     name = grant.publisher or grant.name
     found = [one for one in publishers if one.name == name]
     old = found[0] if found else Publisher(name=name, bundles=EVERYTHING, kinds=("model", "plugin"), keys=())
+    keys = (*old.keys, grant.name)
     new = Publisher(
         name=name,
         bundles=grant.bundles or old.bundles,
         kinds=grant.kinds or old.kinds,
-        keys=(*old.keys, grant.name),
-        threshold=old.threshold if grant.threshold is None else grant.threshold,
+        keys=keys,
+        threshold=_threshold(grant, old.threshold, len(keys)),
     )
     return (*(new if one is old else one for one in publishers), *(() if found else (new,)))
+
+
+def _threshold(grant: Grant, old: int, keys: int) -> int:
+    """How many of so many keys must sign."""
+    if grant.threshold is None:
+        return old
+    if not 1 <= grant.threshold <= keys:
+        problem = f"expected 1 to {keys}, as many keys as there are with this one, got {grant.threshold}"
+        raise SealError(Code.USAGE, "--threshold", problem, "add the other keys first, and raise it with the last one")
+    return grant.threshold
 
 
 def _policy_of(files: dict[str, bytes], *, without: str = "") -> TrustFile:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULTS",
+    "OPTIONS",
     "EngineOptions",
     "Json",
     "Keys",
@@ -35,6 +36,10 @@ __all__ = [
     "state_in",
     "trust_in",
 ]
+
+
+OPTIONS = Group("Options", sort_key=0)
+"""How help calls the options of a verb that belong to no other group."""
 
 
 def _named_folder(_kind: Any, tokens: Sequence[Token]) -> Path:

@@ -20,6 +20,7 @@ from cyclopts import App, Parameter
 from ...signing import Code, SealError
 from ..errors import UsageError
 from .facts import answering, print_facts, say
+from .options import OPTIONS
 from .plugin_detect import detect
 from .plugin_folder import read_config
 
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
     from .plugin_rows import Config
     from .plugin_trial import Trial
 
-app = App(name="plugin", help="Make, build, check, test, measure and pack a tokenizer or sampler.")
+app = App(
+    name="plugin",
+    help="Make, build, check, test, measure and pack a tokenizer or sampler.",
+    group_parameters=OPTIONS,
+)
 
 app.command(detect)
 

@@ -29,7 +29,7 @@ from ...signing.limits import MAX_TRUST_FILE_BYTES
 from ...signing.trust_file import Kind  # noqa: TC001 — cyclopts reads annotations at run time
 from ..errors import UsageError
 from .facts import answering, print_facts, say
-from .options import Json, Keys, PassphraseFd, StateFolder, state_in, trust_in
+from .options import OPTIONS, Json, Keys, PassphraseFd, StateFolder, state_in, trust_in
 from .passphrase import read_passphrase
 from .places import trust_store
 from .progress import progress_bar
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ...signing.trust_file import Policy
 
-app = App(name="trust", help="Manage the keys that this host trusts.")
+app = App(name="trust", help="Manage the keys that this host trusts.", group_parameters=OPTIONS)
 
 Draft = Annotated[Path | None, Parameter(name="--draft")]
 

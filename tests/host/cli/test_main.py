@@ -263,6 +263,14 @@ def test_help_groups_its_options_and_names_their_twins_once(capsys: pytest.Captu
     assert "[default: False]" not in told
 
 
+@pytest.mark.parametrize("verb", [["verify"], ["trust", "add"], ["plugin", "new"]], ids=" ".join)
+def test_help_calls_options_options(capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
+    assert run([*verb, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "─ Options ─" in told
+    assert "─ Parameters ─" not in told
+
+
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")} | {
         "PYTHONWARNINGS": ""
