@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -129,15 +130,19 @@ def test_both_ways_answer_alike(seal_lab, capsys, json_flag, damaged) -> None:
     assert answers[0][0] == (1 if damaged else 0)
 
 
-def test_it_hashes_before_it_imports_and_without_the_framework(seal_lab) -> None:
+def test_it_hashes_before_it_imports_and_without_the_framework(seal_lab, tmp_path) -> None:
+    package = tmp_path / "sealhost"
+    package.mkdir()
+    for room in ("host", "signing"):
+        (package / room).symlink_to(Path(import_module(f"sealhost.{room}").__path__[0]))
     words = ["verify", str(seal_lab.root), "--keys", str(seal_lab.keys)]
-    # -S: without what a site brings along for every program
+    # -S: without what a site imports for every program, the finder of an editable installation among it
     done = subprocess.run(
         [sys.executable, "-S", "-c", LOADED_MODULES, *words],
         check=True,
         capture_output=True,
         text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(tmp_path), *sys.path]))},
     )
     at_first_fork, at_end = (set(line.split()) for line in done.stderr.splitlines())
     assert {name for name in at_first_fork if name.startswith("sealhost.")} == BEFORE_HASHING

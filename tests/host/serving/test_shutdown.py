@@ -77,9 +77,7 @@ def _until(holds: Callable[[], bool]) -> None:
         threading.Event().wait(0.01)
 
 
-@pytest.mark.parametrize(
-    ("host", "port"), [("127.0.0.1", None), ("127.0.0.1", 70_000), ("no.such.host.invalid", 1), ("203.0.113.1", 0)]
-)
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", None), ("no.such.host.invalid", 1), ("203.0.113.1", 0)])
 def test_an_address_that_cannot_be_taken_is_refused_with_a_remedy(host: str, port: int | None) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
