@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ...signing.errors import Code
-from ..errors import HostError
+from ..errors import HostError, WeightsError
 
 if TYPE_CHECKING:
     import io
@@ -60,6 +60,7 @@ def opened_file(path: Path) -> Iterator[BareFile]:
 
     Raises:
         HostError: E_IO, there is no plain file, or it cannot be opened.
+        WeightsError: What the block raises about it, with the file's name.
     """
     try:
         if not path.is_file():  # a FIFO would keep us waiting
@@ -71,7 +72,10 @@ def opened_file(path: Path) -> Iterator[BareFile]:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise _unreadable(path, f"cannot read: {reason}") from error
     with file:
-        yield BareFile(path, file)
+        try:
+            yield BareFile(path, file)
+        except WeightsError as error:
+            raise WeightsError(f"{path}: {error.where}", error.problem, error.remedy) from error
 
 
 def _unreadable(path: Path, problem: str) -> HostError:

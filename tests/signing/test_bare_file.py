@@ -46,7 +46,17 @@ def test_what_is_no_file_is_refused_and_waits_for_nobody(tmp_path, name) -> None
     assert caught.value.code is Code.IO
 
 
-@pytest.mark.parametrize("verb", [["pack", "--out", "b", "--name", "n", "--version", "1"], ["tokenize"]])
+VERBS = [["pack", "--out", "b", "--name", "n", "--version", "1"], ["tokenize"]]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_refusal_of_its_content_names_the_file(path, monkeypatch, capsys, verb) -> None:
+    monkeypatch.chdir(path.parent)
+    assert run([verb[0], "m.gguf", *verb[1:]]) == 1
+    assert capsys.readouterr().err.startswith("E_GGUF m.gguf: magic: expected b'GGUF', got ")
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_a_model_that_is_cut_within_its_header_leaves_nothing_behind(tmp_path, monkeypatch, capsys, verb) -> None:
     """The header is longer than one read; the file is cut before the second."""
     monkeypatch.chdir(tmp_path)
