@@ -110,8 +110,13 @@ def _told(column: tuple[bytes, ...]) -> tuple[bytes, ...] | bytes:
 
 
 def _sha256(column: NDArray[np.generic]) -> bytes:
-    """Of an array where it lies: copies of a megabyte cost more than its hash."""
-    return hashlib.sha256(np.ascontiguousarray(column).data).digest()
+    """Of an array where it lies: copies of a megabyte cost more than its hash.
+
+    All bits zero, as the scores of a vocabulary that has none, are seen in a tenth of the time that they take to hash;
+    no digest is empty, so the empty answer stands for nothing else.
+    """
+    whole = np.ascontiguousarray(column)
+    return hashlib.sha256(whole.data).digest() if whole.view(np.uint8).any() else b""
 
 
 def _count(items: Sequence[bytes]) -> bytes:

@@ -55,6 +55,7 @@ from sealhost.host.config import EngineConfig
 from sealhost.host.weights.loader import load
 from sealhost.host.weights.vocabulary import byte_alphabet
 from sealhost.kernels.cpu import CpuBackend
+from sealhost.sandbox import OperatorLimits
 from sealhost.signing import DirectoryTrust, VerifiedWeights, verify
 from sealhost.signing.apart import HashedApart
 from sealhost.signing.chunks import ChunkHashing, Meter, chunk_table
@@ -331,7 +332,7 @@ def starts(folder: Path, bundle: Path, keys: Path) -> Comparison:
 def loads(bundle: Path, keys: Path) -> Comparison:
     """A load that verifies meanwhile, and one that only reads."""
     backend, trust = CpuBackend(), DirectoryTrust(keys)
-    plugins = SimpleNamespace(load_tokenizer=lambda *_: None, load_sampler=lambda *_: None)
+    plugins = SimpleNamespace(limits=OperatorLimits(), load_tokenizer=lambda *_: None, load_sampler=lambda *_: None)
     hashing = VerifiedWeights._read
 
     def seconds(read: Callable[..., None]) -> Callable[[], float]:

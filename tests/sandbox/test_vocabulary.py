@@ -46,6 +46,14 @@ def test_digest_tells_where_one_string_ends_and_the_next_begins(byte_vocabulary)
     assert one.digest != other.digest
 
 
+def test_digest_tells_no_scores_from_those_that_only_equal_zero(byte_vocabulary):
+    """A column of zeros is not hashed; the stream holds bits, so bits decide which one that is."""
+    zeros = np.zeros(len(byte_vocabulary.scores), np.float32)
+    none, negative = (replace(byte_vocabulary, scores=scores) for scores in (zeros, -zeros))
+    assert none.stream() != negative.stream()
+    assert none.digest != negative.digest
+
+
 class Hashed(tuple):  # noqa: SLOT001 — as the host makes them
     sha256 = b"#" * 32
 
