@@ -88,8 +88,10 @@ _NEUTRAL_IN_MESSAGE: dict[str, tuple[Any, ...]] = {
     "annotations": ([],),
 }
 
-_PATH = re.compile(r" - at `\$\.?(?P<path>.*)`$")
-_MISSING = re.compile(r"missing required field `(?P<name>\w+)`")
+_PATH = re.compile(r" - at `\$\.?(?P<path>[^\s`]*)`\Z")
+"""At a message's end. Before it may stand a member's name, megabytes of a client's choice. A path holds no blank, so a
+try ends where the next could begin, and all of them together are linear in the message."""
+_MISSING = re.compile(r"Object missing required field `(?P<name>\w+)`")
 
 
 class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
@@ -215,7 +217,7 @@ def wrong_type(text: str, path: str = "") -> RequestError:
     param: str | None = None
     if place := _PATH.search(text):
         text, param = text[: place.start()], place["path"].replace("[...]", "")
-    if missing := _MISSING.search(text):
+    if missing := _MISSING.match(text):
         param = f"{param}.{missing['name']}" if param else missing["name"]
         return RequestError("expected it, got none", "add it", param=path + param)
     problem = text[:1].lower() + text[1:].replace("`", "")

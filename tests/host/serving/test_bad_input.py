@@ -227,6 +227,19 @@ def test_what_a_client_sent_is_not_sent_back_as_a_whole(live: Any, body: dict) -
     assert (answer.status_code, len(answer.content) < 1000) == (400, True)
 
 
+@pytest.mark.parametrize(
+    "said", [" - at `$", " - at `$`", " | ", "true, false, ", "missing required field `x`", "Object missing "]
+)
+def test_a_name_that_looks_like_the_parsers_own_words_is_refused_in_time_linear_in_its_size(
+    live: Any, said: str
+) -> None:
+    # with the words of a path, each of which was read to the end, 128 KiB took minutes; this would take weeks
+    options = {said * (1 << 18) + "\n": 1}
+    answer = live.client.post(COMPLETE, json={"prompt": "a", "stream": True, "stream_options": options})
+    error = assert_refused(answer, 400, param="stream_options", code="invalid_value")
+    assert error["message"].startswith("stream_options: object contains unknown field ")
+
+
 def test_more_log_probabilities_than_an_answer_should_hold_are_refused_before_it_begins(
     make_plane: Callable[..., Any], serve_plane: Callable[..., Any]
 ) -> None:
