@@ -108,7 +108,7 @@ class HashedApart:
         """Ends the processes; the descriptor is the caller's again. Idempotent."""
         from signal import SIGKILL  # noqa: PLC0415 — the same
 
-        for child in self._children:
+        for child in filter(_is_ours, self._children):
             os.kill(child, SIGKILL)
         self._ended_well()
         if self._told >= 0:
@@ -118,10 +118,8 @@ class HashedApart:
     def _ended_well(self) -> bool:
         """Waits for the processes, and forgets them."""
         children, self._children = self._children, []
-        try:
-            return [os.waitpid(child, 0)[1] for child in children] == [0] * len(children)  # all, even if one did not
-        except ChildProcessError:  # whoever began us has it that the system forgets them by itself
-            return False
+        ended = [_ended_well(child) for child in children]  # waits for all, even if one did not end well
+        return all(ended)
 
     def _tickets(self) -> int:
         """Where processes read tickets; all are written."""
@@ -150,6 +148,23 @@ class HashedApart:
         flags = mmap.MAP_SHARED | POPULATED
         with mmap.mmap(self._descriptor, length, flags=flags, prot=mmap.PROT_READ, offset=start) as chunk:
             return hashlib.sha256(chunk).digest()
+
+
+def _is_ours(child: int) -> bool:
+    """Whether a process has not been forgotten: where whoever began us ignores SIGCHLD its number may be another's."""
+    try:
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _ended_well(child: int) -> bool:
+    """Waits for a process; one that the system has forgotten by itself is not known to have ended well."""
+    try:
+        return os.waitpid(child, 0)[1] == 0
+    except ChildProcessError:
+        return False
 
 
 def _forked(work: Callable[[], None]) -> int:

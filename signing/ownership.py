@@ -1,7 +1,8 @@
 """Who else may write what decides about trust (README clause 5.4), after OpenSSH's StrictModes for authorized_keys.
 
 * A keys folder, its files and the folders above it belong to root or to us, and nobody else may write them.
-* The group that a user shares with nobody (same name, no other members) counts as the user: with umask 002 it writes.
+* The group that a user shares with nobody (same name, no other members, nobody else's own group) counts as the user:
+  with umask 002 it writes.
 * On a file system that is mounted read-only owner and group are not asked: there a container finds its keys, as those
   left them who set it up, and whoever mounted it vouches for them. What everybody may write is refused there, too.
 
@@ -116,7 +117,10 @@ def _is_private_group(group: int, user: int) -> bool:
         person, found = pwd.getpwuid(user), grp.getgrgid(group)
     except KeyError:  # a container's user that nobody entered
         return False
-    return (person.pw_gid, person.pw_name) == (group, found.gr_name) and set(found.gr_mem) <= {person.pw_name}
+    if (person.pw_gid, person.pw_name) != (group, found.gr_name) or not set(found.gr_mem) <= {person.pw_name}:
+        return False
+    # a group does not list those whose own it is
+    return all(other.pw_uid == user for other in pwd.getpwall() if other.pw_gid == group)
 
 
 def _home() -> Path | None:

@@ -126,6 +126,22 @@ def test_whoever_cannot_learn_how_processes_ended_does_not_believe_them(begin, b
         signal.signal(signal.SIGCHLD, before)
 
 
+def test_a_process_that_the_system_has_forgotten_is_not_killed(begin, monkeypatch) -> None:
+    before, killed = signal.signal(signal.SIGCHLD, signal.SIG_IGN), []
+    try:
+        hashing = begin()
+        while os.read(hashing._told, 100):
+            pass
+        for child in hashing._children:
+            with pytest.raises(ChildProcessError):  # once it has ended
+                os.waitpid(child, 0)
+        monkeypatch.setattr(apart.os, "kill", lambda *one: killed.append(one))
+        hashing.stop()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert killed == []  # their numbers may be others' by now
+
+
 @pytest.mark.parametrize("size", [SIZE - 1, SIZE + 1])
 def test_another_size_is_refused(begin, big, size) -> None:
     os.truncate(big, size)

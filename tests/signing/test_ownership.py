@@ -14,7 +14,10 @@ from sealhost.signing import Code, DirectoryTrust, SealError, ownership
 from sealhost.signing.ownership import Standing, check_folder, objection
 
 WE, SOMEBODY, OUR_GROUP, SHARED = 1000, 1001, 1000, 2000
-PEOPLE = {WE: SimpleNamespace(pw_name="anna", pw_gid=OUR_GROUP, pw_dir="/home/anna")}
+PEOPLE = {
+    WE: SimpleNamespace(pw_uid=WE, pw_name="anna", pw_gid=OUR_GROUP, pw_dir="/home/anna"),
+    SOMEBODY: SimpleNamespace(pw_uid=SOMEBODY, pw_name="ben", pw_gid=SHARED, pw_dir="/home/ben"),
+}
 GROUPS = {
     OUR_GROUP: SimpleNamespace(gr_name="anna", gr_mem=[]),
     SHARED: SimpleNamespace(gr_name="staff", gr_mem=["anna", "ben"]),
@@ -24,6 +27,7 @@ GROUPS = {
 @pytest.fixture(autouse=True)
 def _people(monkeypatch) -> None:
     monkeypatch.setattr("pwd.getpwuid", PEOPLE.__getitem__)
+    monkeypatch.setattr("pwd.getpwall", lambda: list(PEOPLE.values()))
     monkeypatch.setattr("grp.getgrgid", GROUPS.__getitem__)
 
 
@@ -66,6 +70,13 @@ def test_a_group_of_somebody_else_or_with_members_is_shared() -> None:
         assert objection("keys", shared, we=WE) is not None
     finally:
         GROUPS[OUR_GROUP].gr_mem.clear()
+
+
+def test_a_group_that_is_another_users_own_is_shared_though_it_lists_no_member(monkeypatch) -> None:
+    ours = Standing(0o775, WE, OUR_GROUP, read_only=False)
+    assert objection("keys", ours, we=WE) is None
+    monkeypatch.setattr(PEOPLE[SOMEBODY], "pw_gid", OUR_GROUP)  # useradd -g anna ben
+    assert "the group cannot write" in objection("keys", ours, we=WE).problem
 
 
 @pytest.fixture
