@@ -6,7 +6,8 @@ Rules (README clause 8)
 * The folder has mode 0700. One that belongs to someone else, or that others may write to, is refused: its code runs.
   So is a file in it, which is compiled anew. A folder that cannot be made costs each start a compilation.
 * A file appears under its final name only when it is whole; the first line is its own SHA-256.
-* Of several processes that miss the same files one compiles, and the others wait for it (turn.py).
+* Of several processes that miss the same files one compiles, and the others wait for it (turn.py). It has a process of
+  its own compile beside it (beside.py).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ import llvmlite.binding as llvm
 
 from ..errors import KernelError
 from ..kv_type import KvType
+from .beside import compiling_beside
 from .loader import Kernels, LoadedSha256
-from .objects import Flow
+from .objects import Flow, Part
 from .turn import turn
 
 if TYPE_CHECKING:
@@ -79,43 +81,69 @@ def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[
         KernelError: the cache folder is not safe to use.
     """
     tell = progress or (lambda _: None)
-    folder, key = _private(cache_directory(), tell), cache_key()
+    folder = _private(cache_directory(), tell)
     # in a file's place for a folder nothing is found, and nothing kept
-    paths = [(folder or Path(os.devnull)) / f"{key}-{name}.o" for name in ("flow", isa, f"kv-{kv_type}", "sha256")]
+    paths = part_paths(folder or Path(os.devnull), isa, kv_type)
     found = _read_all(paths)
     if len(found) < len(paths):
-        with turn(folder / f"{key}.lock", tell) if folder is not None else contextlib.nullcontext():
+        lock = folder / f"{cache_key()}.lock" if folder is not None else None
+        with turn(lock, tell) if lock is not None else contextlib.nullcontext():
             found = _read_all(paths)  # anew: whoever had the turn before may have made them
             if len(found) < len(paths):
-                _compile(paths, found, isa, kv_type, tell)
-    *step, hashing = (found[path] for path in paths)
-    sha256 = LoadedSha256(*hashing.objects)
-    return Kernels(step[0].symbol, tuple(code for part in step for code in part.objects), isa, kv_type, sha256)
+                _compile(folder, paths, found, isa, kv_type, tell)
+    flow = found[Part.FLOW]
+    objects = (*flow.objects, *found[Part.PRODUCTS].objects, *found[Part.ATTENTION].objects)
+    return Kernels(flow.symbol, objects, isa, kv_type, LoadedSha256(*found[Part.HASHING].objects))
 
 
-def _read_all(paths: list[Path]) -> dict[Path, Flow]:
-    return {path: part for path in paths if (part := _read(path)) is not None}
+def part_paths(folder: Path, isa: Isa, kv_type: KvType) -> dict[Part, Path]:
+    """Where each part of a step is kept."""
+    names = {Part.FLOW: "flow", Part.PRODUCTS: isa, Part.ATTENTION: f"kv-{kv_type}", Part.HASHING: "sha256"}
+    key = cache_key()
+    return {part: folder / f"{key}-{name}.o" for part, name in names.items()}
+
+
+def _read_all(paths: dict[Part, Path]) -> dict[Part, Flow]:
+    return {part: flow for part, path in paths.items() if (flow := _read(path)) is not None}
 
 
 def _compile(
-    paths: list[Path], found: dict[Path, Flow], isa: Isa, kv_type: KvType, tell: Callable[[str], None]
+    folder: Path | None,
+    paths: dict[Part, Path],
+    found: dict[Part, Flow],
+    isa: Isa,
+    kv_type: KvType,
+    tell: Callable[[str], None],
 ) -> None:
-    """Adds what is missing to `found` and to the cache."""
+    """Adds what is missing to `found` and to the cache: the first part here, the others beside it if they can be."""
     tell(f"compiling the {isa} kernels for this processor (once, 10 to 20 seconds)")
+    first, *others = (part for part in paths if part not in found)
+    with compiling_beside(others, folder, isa, kv_type) as beside:
+        _make(first, paths, found, isa, kv_type, tell)
+        beside.wait()
+    for part in others:
+        if (made := _read(paths[part])) is not None:
+            found[part] = made
+            tell(f"compiled {part.value}")
+        else:
+            _make(part, paths, found, isa, kv_type, tell)
+    tell(f"compiled the kernels into {paths[first].parent}")
+
+
+def _make(
+    part: Part,
+    paths: dict[Part, Path],
+    found: dict[Part, Flow],
+    isa: Isa,
+    kv_type: KvType,
+    tell: Callable[[str], None],
+) -> None:
+    """Compiles a part in this process."""
     from . import compiler  # noqa: PLC0415 — numba takes half a second to import
 
-    makers: tuple[tuple[str, Callable[[], Flow]], ...] = (
-        ("the flow of a step", compiler.compile_flow),
-        (f"the products of {isa}", lambda: Flow("", (compiler.compile_products(isa),))),
-        (f"attention to {kv_type}", lambda: Flow("", (compiler.compile_attention(kv_type),))),
-        ("SHA-256", lambda: Flow("", (compiler.compile_hashing(),))),
-    )
-    for path, (name, make) in zip(paths, makers, strict=True):
-        if path not in found:
-            found[path] = make()
-            _write(path, found[path])
-            tell(f"compiled {name}")
-    tell(f"compiled the kernels into {paths[0].parent}")
+    found[part] = compiler.compile_part(part, isa, kv_type)
+    write(paths[part], found[part])
+    tell(f"compiled {part.value}")
 
 
 def _private(folder: Path | None, tell: Callable[[str], None]) -> Path | None:
@@ -158,7 +186,7 @@ def _read(path: Path) -> Flow | None:
     return Flow(symbol, tuple(objects))
 
 
-def _write(path: Path, flow: Flow) -> None:
+def write(path: Path, flow: Flow) -> None:
     """Best effort: a full disk costs the next start a compilation, nothing else."""
     head = " ".join([flow.symbol, *(str(len(code)) for code in flow.objects)])
     rest = head.encode() + b"\n" + b"".join(flow.objects)

@@ -17,7 +17,7 @@ from .dot import VERSIONS
 from .isa import hash_widths, wide_registers
 from .kernelset import SHARED
 from .native import Library
-from .objects import Flow
+from .objects import Flow, Part
 from .products import product_library
 from .sha256 import add_pairs
 from .sha256_lanes import add_eight, add_sixteen
@@ -27,6 +27,19 @@ if TYPE_CHECKING:
     from .isa import Isa
 
 _ADD_HASHING = {16: add_sixteen, 8: add_eight, 2: add_pairs}
+
+
+def compile_part(part: Part, isa: Isa, kv_type: KvType) -> Flow:
+    """Compiles one part of a step."""
+    match part:
+        case Part.FLOW:
+            return compile_flow()
+        case Part.PRODUCTS:
+            return Flow("", (compile_products(isa),))
+        case Part.ATTENTION:
+            return Flow("", (compile_attention(kv_type),))
+        case Part.HASHING:
+            return Flow("", (compile_hashing(),))
 
 
 def compile_flow() -> Flow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 
@@ -10,3 +11,12 @@ class Flow(NamedTuple):
 
     symbol: str
     objects: tuple[bytes, ...]
+
+
+class Part(Enum):
+    """What is compiled, and kept, on its own; the value says what it is to a person."""
+
+    FLOW = "the flow of a step"
+    PRODUCTS = "the matrix products"
+    ATTENTION = "attention"
+    HASHING = "SHA-256"

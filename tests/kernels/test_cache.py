@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from sealhost.kernels.cpu import CpuBackend, Isa, cache, detect_isa, supported
+from sealhost.kernels.cpu import CpuBackend, Isa, beside, cache, detect_isa, supported
 from sealhost.kernels.cpu import isa as choice
 from sealhost.kernels.cpu import turn as turns
 from sealhost.kernels.cpu.cache import cache_directory, cache_key, load_kernels
@@ -34,6 +34,7 @@ def counted(monkeypatch, cpu):
     monkeypatch.setattr(compiler, "compile_products", lambda isa: calls.append(isa) or products.objects[0])
     monkeypatch.setattr(compiler, "compile_attention", lambda kv_type: calls.append(kv_type) or attention.objects[0])
     monkeypatch.setattr(compiler, "compile_hashing", lambda: calls.append("sha256") or hashing.objects[0])
+    monkeypatch.setattr(beside, "available_threads", lambda: 1)
     return calls
 
 
@@ -115,6 +116,64 @@ def test_a_damaged_file_is_compiled_anew(monkeypatch, tmp_path, counted, cpu, da
     path.write_bytes(damage(path.read_bytes()))
     load_kernels(cpu.isa)
     assert counted.count("flow") == 2
+
+
+@pytest.fixture
+def two_cores(monkeypatch, tmp_path, counted, made):
+    """A cache in which attention and SHA-256 are missing, on a machine that has a core for the second."""
+    monkeypatch.setattr(beside, "available_threads", lambda: 2)
+    monkeypatch.setenv("SEALHOST_KERNEL_CACHE", str(tmp_path / "c"))
+    (tmp_path / "c").mkdir(mode=0o700)
+    for name, content in made.items():
+        if "-kv-" not in name and "-sha256" not in name:
+            (tmp_path / "c" / name).write_bytes(content)
+    return counted
+
+
+def test_a_second_core_compiles_what_this_process_does_not(tmp_path, two_cores, made, cpu):
+    told = []
+    load_kernels(cpu.isa, progress=told.append)
+    assert two_cores == ["float16"]
+    assert told[1:3] == ["compiled attention", "compiled SHA-256"]
+    assert {path.name: path.read_bytes() for path in (tmp_path / "c").glob("*-sha256.o")} == {
+        name: content for name, content in made.items() if "-sha256" in name
+    }
+
+
+@pytest.mark.parametrize("executable", ["/bin/false", "/nowhere/python", ""])
+def test_a_second_process_that_fails_costs_time_only(monkeypatch, two_cores, cpu, executable):
+    monkeypatch.setattr(sys, "executable", executable)
+    load_kernels(cpu.isa)
+    assert two_cores == ["float16", "sha256"]
+
+
+def test_no_second_process_compiles_for_a_folder_that_is_not_there(monkeypatch, two_cores, cpu):
+    monkeypatch.setattr(cache, "cache_directory", lambda: None)
+    monkeypatch.setattr(beside, "_started", lambda _: pytest.fail("expected none"))
+    load_kernels(cpu.isa)
+    assert two_cores == ["flow", cpu.isa, "float16", "sha256"]
+
+
+def test_a_compilation_that_is_broken_off_leaves_no_second_process(monkeypatch, two_cores, cpu):
+    from sealhost.kernels.cpu import compiler
+
+    def broken_off(_kv_type):
+        raise KeyboardInterrupt
+
+    started = []
+    monkeypatch.setattr(compiler, "compile_attention", broken_off)
+    start = beside._started
+    monkeypatch.setattr(beside, "_started", lambda arguments: started.append(start(arguments)) or started[0])
+    with pytest.raises(KeyboardInterrupt):
+        load_kernels(cpu.isa)
+    assert started[0].returncode is not None
+
+
+def test_the_second_process_imports_nothing_from_the_folder_it_is_started_in(monkeypatch, tmp_path, two_cores, cpu):
+    (tmp_path / "llvmlite.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    load_kernels(cpu.isa)
+    assert two_cores == ["float16"]
 
 
 HOLDER = """
@@ -227,13 +286,13 @@ def test_a_folder_of_someone_else_is_refused(monkeypatch, tmp_path, cpu):
 
 
 def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path):
-    cache._write(tmp_path / "missing" / "x.o", Flow("s", (b"code",)))
+    cache.write(tmp_path / "missing" / "x.o", Flow("s", (b"code",)))
     assert cache._read(tmp_path / "missing" / "x.o") is None
 
 
 def test_what_is_written_is_read_back(tmp_path):
     flow = Flow("symbol", (b"one\nline", b"", b"\0two"))
-    cache._write(tmp_path / "x.o", flow)
+    cache.write(tmp_path / "x.o", flow)
     assert cache._read(tmp_path / "x.o") == flow
 
 
