@@ -9,7 +9,9 @@ Rules (clause 5.8 of host/README.md)
 * The number of connections is limited, see `connections`.
 * An offer to upgrade is declined by answering in HTTP/1.1, as RFC 9110 (7.8) has it, and its body is read: clients in
   Java offer HTTP/2 with every first request unless told otherwise.
-* What is no HTTP gets 400 in the one shape that all errors have, and no line in the log.
+* What is no HTTP gets 400 in the one shape that all errors have, and no line in the log. That includes a request
+  without exactly one valid Host, as RFC 9112 (3.2) has it: proxies that read another one are how requests are smuggled.
+* Where an answer ends the connection, its client can read it although it is still sending, see `closing`.
 
 Example:
     uvicorn.Config(app, http=partial(BoundedHttp, crowd=Crowd(1000), unread=UnreadBytes()))
@@ -17,17 +19,20 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from .closing import StagedTransport
 from .connections import Crowded
 from .refusal import error_object
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sequence
 
     from uvicorn._types import ASGI3Application
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -40,7 +45,7 @@ MAX_HEAD_BYTES = 64 << 10
 
 HEAD_SECONDS = 30
 """Seconds from the connection, or from the first byte of a further request, to the end of the head; and for the rest of
-a body whose request was answered without it."""
+a request that was answered without it."""
 
 READ_SECONDS = 60
 """Seconds in which a client that lets more pile up than the system's buffers hold must read MIN_READ_BYTES."""
@@ -55,6 +60,14 @@ _UPGRADING = frozenset((b"upgrade", b"connection", b"http2-settings"))
 """Headers that go with an offer to upgrade; of Connection, `close` stays."""
 
 
+_HOST: Final = re.compile(rb"[A-Za-z0-9!$%&'()*+,\-.:;=\[\]_~]*")
+"""Letters of a host and its port in RFC 3986; it may be empty."""
+
+
+class _BadHeadError(Exception):
+    """A head that no request can have; its text is for the client."""
+
+
 class BoundedHttp(HttpToolsProtocol):
     """One connection.
 
@@ -63,6 +76,8 @@ class BoundedHttp(HttpToolsProtocol):
         unread: Those of them whose clients read too slowly.
         args, kwargs: uvicorn's.
     """
+
+    transport: StagedTransport
 
     def __init__(self, *args: Any, crowd: Crowd, unread: UnreadBytes, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -77,6 +92,7 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
         """Finds a place among the others, and starts the clock."""
         super().connection_made(transport)
+        self.transport = StagedTransport(transport, is_amid=self._is_amid_request, lingers=self._linger)
         self._expect_head()
         is_spare = self._crowd.enter(self)
         if is_spare is None:
@@ -136,6 +152,7 @@ class BoundedHttp(HttpToolsProtocol):
         """The head has arrived; one that offers to upgrade is read again without that, see `_decline_upgrade`."""
         if self.parser.should_upgrade():
             return
+        _check_host([value for name, value in self.headers if name == b"host"], self.parser.get_http_version())
         self._in_head = False
         self._stop_clock()
         super().on_headers_complete()
@@ -159,7 +176,10 @@ class BoundedHttp(HttpToolsProtocol):
                 self._start_clock()
 
     def data_received(self, data: bytes) -> None:
-        """Counts the head's bytes."""
+        """Counts the head's bytes; drops what comes after the last answer."""
+        if self.transport.is_lingering:
+            self.transport.drop(len(data))
+            return
         self._head_bytes += len(data)
         self._unset_keepalive_if_required()
         self._parse(data)
@@ -175,15 +195,18 @@ class BoundedHttp(HttpToolsProtocol):
         body = msgspec.json.encode(error_object(msg, code="bad_request"))
         head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
-        self._close()
+        self.transport.linger()
+        self._abandon()
 
     def _parse(self, data: bytes) -> None:
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offered:
             self._decline_upgrade(data[offered.args[0] :])
-        except httptools.HttpParserCallbackError:  # of a request line whose target is none
-            self.send_400_response("expected a path below 64 KiB and HTTP/1.1 in the request line; check the client")
+        except httptools.HttpParserCallbackError as error:
+            bad_target = "expected a path below 64 KiB and HTTP/1.1 in the request line; check the client"
+            reason = error.__context__
+            self.send_400_response(str(reason) if isinstance(reason, _BadHeadError) else bad_target)
         except httptools.HttpParserError as error:
             self.send_400_response(f"expected a request in HTTP/1.1: {error}; check the client"[:MAX_REASON])
 
@@ -203,6 +226,16 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _owes_request(self) -> bool:
         return self.cycle is None or self.cycle.response_complete  # type: ignore[redundant-expr]  # None before the first
+
+    def _is_amid_request(self) -> bool:
+        """Whether bytes of the client are unread, or still to come."""
+        return self.cycle is not None and (self.cycle.more_body or self.flow.read_paused)  # type: ignore[redundant-expr]  # as above
+
+    def _linger(self) -> None:
+        """The last answer is given, and the client has as long as for a head to end what it sends."""
+        self.flow.resume_reading()
+        self._start_clock()
+        self._crowd.waits(self)
 
     def _expect_head(self) -> None:
         self._in_head = True
@@ -234,7 +267,9 @@ class BoundedHttp(HttpToolsProtocol):
             self._deadline = None
 
     def _too_slow(self) -> None:
-        if not self.transport.is_closing():
+        if self.transport.is_lingering:
+            self.transport.abort()
+        elif not self.transport.is_closing():
             self._close()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
@@ -242,7 +277,7 @@ class BoundedHttp(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _close(self) -> None:
-        self.transport.close()
+        self.transport.close_now()
         self._abandon()
 
     def _abandon(self) -> None:
@@ -251,3 +286,15 @@ class BoundedHttp(HttpToolsProtocol):
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
+
+
+def _check_host(hosts: Sequence[bytes], version: str) -> None:
+    """Accepts by returning the Host headers of a request.
+
+    Raises:
+        _BadHeadError: there is none in HTTP/1.1, more than one, or one that names no host.
+    """
+    if len(hosts) > 1 or (not hosts and version == "1.1"):
+        raise _BadHeadError(f"expected one Host header, got {len(hosts) or 'none'}; check the client")
+    if hosts and not _HOST.fullmatch(hosts[0]):
+        raise _BadHeadError("expected a host and its port in the Host header, got other letters; check the client")

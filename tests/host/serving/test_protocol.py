@@ -41,15 +41,42 @@ def talk(port: int, data: bytes) -> bytes:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
-        b"POST /tokenize HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
-        b"POST /tokenize HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-        b"POST /tokenize HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nZZ\r\n",
+        b"POST /tokenize HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
+        b"POST /tokenize HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST /tokenize HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nZZ\r\n",
     ],
 )
 def test_what_is_no_http_is_400_in_the_one_shape_or_closed(live: Any, data: bytes) -> None:
     head, _, body = talk(live.port, data).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     assert set(json.loads(body)["error"]) == {"message", "type", "param", "code"}
+
+
+@pytest.mark.parametrize(
+    ("version", "hosts", "said"),
+    [
+        (b"1.1", [], "got none"),
+        (b"1.1", [b"one", b"two"], "got 2"),
+        (b"1.0", [b"one", b"one"], "got 2"),
+        (b"1.1", [b"one, two"], "got other letters"),
+        (b"1.1", [b"one/path"], "got other letters"),
+        (b"1.1", [b"user@one"], "got other letters"),
+    ],
+)
+def test_a_request_without_exactly_one_host_is_400(live: Any, version: bytes, hosts: list[bytes], said: str) -> None:
+    lines = [b"POST /tokenize HTTP/" + version, *(b"Host: " + one for one in hosts), b"content-length: 4", b"", b"body"]
+    head, _, body = talk(live.port, b"\r\n".join(lines)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert said in json.loads(body)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("version", "hosts"),
+    [(b"1.0", []), (b"1.0", [b"x"]), *((b"1.1", [one]) for one in (b"", b"x:80", b"[::1]:8080", b"a-b_c.d~e%20"))],
+)
+def test_any_one_host_will_do_and_http_1_0_needs_none(live: Any, version: bytes, hosts: list[bytes]) -> None:
+    lines = [b"GET /livez HTTP/" + version, *(b"Host: " + one for one in hosts), b"connection: close", b"", b""]
+    assert talk(live.port, b"\r\n".join(lines)).startswith(b"HTTP/1.1 200 OK")
 
 
 @pytest.mark.parametrize(
@@ -197,7 +224,7 @@ class Pipe:
     def abort(self) -> None:
         self.aborted = True
 
-    def close(self) -> None:
+    def close_now(self) -> None:
         self.closed = True
 
     def call_later(self, seconds: float, call: Callable[..., None], *arguments: int) -> SimpleNamespace:
