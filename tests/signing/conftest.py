@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from sealhost.host.cli.main import run
 from sealhost.signing import DirectoryTrust, PluginLimits, VerifiedBundle, verify
 from sealhost.signing.declaration import PluginSource
-from sealhost.signing.keys import public_key_of
+from sealhost.signing.keys import public_key_of, write_key_pair
 from sealhost.signing.pack import Template, pack
 from sealhost.signing.sign import sign_bundle
 from sealhost.signing.signature import SignatureFile, signed_message
@@ -142,3 +143,31 @@ def plain_trust(seal_lab) -> DirectoryTrust:
 @pytest.fixture(scope="session")
 def other_private_key() -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(b"\x09" * 32)
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch, seal_lab) -> Path:
+    """A working folder with key pairs a, b and c, and the lab's bundle and keys folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SEALHOST_PASSPHRASE", raising=False)
+    monkeypatch.setenv("SEALHOST_KEYS", str(seal_lab.keys))
+    for name in "abc":
+        write_key_pair(tmp_path, name, passphrase=None)
+    return tmp_path
+
+
+@pytest.fixture
+def trust(capsys):
+    """Runs one `trust` command line; answers its JSON."""
+
+    def call(*words: str, code: int = 0) -> dict:
+        capsys.readouterr()
+        assert run(["trust", *words, "--json"]) == code
+        said = capsys.readouterr()
+        answer = json.loads(said.out)
+        if code:
+            assert said.err.count("\n") == 1
+            return answer["error"]
+        return answer
+
+    return call
