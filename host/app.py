@@ -28,7 +28,7 @@ from ..signing.errors import SealhostError
 from .engine.detokenizer import TokenTable
 from .engine.loop import Engine
 from .engine.request import GenerationRequest, TokenEvent
-from .errors import InternalError, UsageError
+from .errors import InternalError, UsageError, about_bundle
 from .memory import check_fits
 from .serving.direct import answer
 from .serving.job import PatientTokenizer
@@ -234,7 +234,8 @@ def _with_samplers(loaded: LoadedModel, bundles: Sequence[VerifiedBundle], shelf
                 whose = "the model's own" if plugin.name in loaded.samplers else "another plugin bundle's"
                 problem = f"expected samplers of distinct names, got two called {plugin.name}, of which one is {whose}"
                 raise UsageError(bundle.manifest.name, problem, f"pack the plugin bundle without {plugin.name}")
-            samplers[plugin.name] = shelf.load_sampler(plugin, loaded.spec.vocab, loaded.vocabulary)
+            with about_bundle(bundle.root):
+                samplers[plugin.name] = shelf.load_sampler(plugin, loaded.spec.vocab, loaded.vocabulary)
     return dataclasses.replace(loaded, samplers=samplers)
 
 

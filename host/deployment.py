@@ -24,7 +24,7 @@ import structlog
 
 from ..signing import audit as audit_bundle
 from ..signing import verify as verify_bundle
-from .errors import UsageError
+from .errors import UsageError, about_bundle
 from .memory import check_fits, fits
 from .place import Change, Earlier, Place, bytes_held, check_is_a_way_back
 
@@ -145,8 +145,7 @@ class Deployment:
             SealhostError: one was refused; nothing was published.
         """
         self.judges.see()
-        tell("verifying")
-        self._plugins = [_without_weights(self._verify(root, self.judges.trust)) for root in plugins]
+        self._plugins = [_without_weights(self._verified(root, tell)) for root in plugins]
         self.judges.check(self._plugins)
         opened: dict[str, Opened] = {}
         for root in roots:
@@ -185,7 +184,8 @@ class Deployment:
         current = self._places[bundle.manifest.name].current
         with _weights_dropped_on_refusal(bundle):
             if bundle.digest == current.bundle.digest and bundle.weights is not None:
-                bundle.weights.finish()  # nothing is loaded, but a directory that was tampered with is not praised
+                with about_bundle(root):
+                    bundle.weights.finish()  # nothing is loaded, but a directory that was tampered with is not praised
                 _drop_weights(bundle)
                 return Change(bundle.manifest.name, changed=False, old=bundle, new=current, still_running=0)
             self.judges.check([bundle])
@@ -271,12 +271,14 @@ class Deployment:
 
     def _verified(self, root: Path, tell: Tell) -> VerifiedBundle:
         tell("verifying")
-        return self._verify(root, self.judges.trust)
+        with about_bundle(root):
+            return self._verify(root, self.judges.trust)
 
     def _judge_plugins(self) -> None:
         """The plugin bundles come along into the new model, so they are judged with it."""
         for plugin in self._plugins:
-            self.judges.standing(plugin)
+            with about_bundle(plugin.root):
+                self.judges.standing(plugin)
 
     def _load(self, bundle: VerifiedBundle, tell: Tell) -> Opened:
         """Loads a bundle, whose weights may be verified on the way in; closes them, however it ends."""
@@ -285,7 +287,10 @@ class Deployment:
         with _weights_dropped_on_refusal(bundle):
             if self._host is None:
                 self._host = self._make_host()
-            return self._host.open(bundle, plugins=self._plugins, progress=lambda done, total: tell(stage, done, total))
+            with about_bundle(bundle.root):
+                return self._host.open(
+                    bundle, plugins=self._plugins, progress=lambda done, total: tell(stage, done, total)
+                )
 
     def _replace(self, bundle: VerifiedBundle, record: Callable[[VerifiedBundle], None], tell: Tell) -> Change:
         """Loads beside what is served, and switches once the marks are durable."""
@@ -322,7 +327,8 @@ class Deployment:
             return
         stage = "verifying"
         tell(stage)
-        found = self._audit(bundle.root, self.judges.trust, progress=lambda done, total: tell(stage, done, total))
+        with about_bundle(bundle.root):
+            found = self._audit(bundle.root, self.judges.trust, progress=lambda done, total: tell(stage, done, total))
         if found.digest != bundle.digest:
             problem = f"expected sha256 {bundle.digest[:16]}, got {found.digest[:16]}: somebody is writing to it"
             raise UsageError(str(bundle.root), problem, "swap when the directory is complete")
@@ -379,9 +385,7 @@ def _without_weights(bundle: VerifiedBundle) -> VerifiedBundle:
     """
     if bundle.weights is not None:
         bundle.weights.close()
-        raise UsageError(
-            bundle.manifest.name, "expected a plugin bundle, got one of a model", "give it without --plugin"
-        )
+        raise UsageError(str(bundle.root), "expected a plugin bundle, got one of a model", "give it without --plugin")
     return bundle
 
 

@@ -11,7 +11,14 @@ HostError (a SealhostError: code, where, problem, remedy)
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from ..signing.errors import Code, SealhostError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 class HostError(SealhostError):
@@ -81,3 +88,14 @@ class InternalError(HostError):
 
     def __init__(self, where: str, problem: str, remedy: str = "try again; if it persists, report it") -> None:
         super().__init__(Code.INTERNAL, where, problem, remedy)
+
+
+@contextmanager
+def about_bundle(root: Path) -> Iterator[None]:
+    """Refusals from within name the bundle's directory (clause 6.12), but for those that are about an option."""
+    try:
+        yield
+    except SealhostError as error:
+        if not error.where.startswith("--"):
+            error.of_bundle(str(root))
+        raise

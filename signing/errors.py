@@ -114,8 +114,25 @@ class SealhostError(Exception):
         self.where = escape_for_terminal(where)
         self.problem = escape_for_terminal(problem)
         self.remedy = remedy
-        place = f" {self.where}:" if where else ":"
-        super().__init__(f"{code}{place} {self.problem}; {remedy}")
+        self._bundle: str | None = None
+        super().__init__(self._line())
+
+    def of_bundle(self, directory: str) -> None:
+        """Says of which bundle it speaks, where there are several; the first to say so knows best.
+
+        Args:
+            directory: The bundle's, as the operator named it.
+        """
+        if self._bundle is not None:
+            return
+        self._bundle = escape_for_terminal(directory)
+        if not self.where.startswith(self._bundle):
+            self.where = self._bundle + (f": {self.where}" if self.where not in {"", "bundle"} else "")
+            self.args = (self._line(),)
+
+    def _line(self) -> str:
+        place = f" {self.where}:" if self.where else ":"
+        return f"{self.code}{place} {self.problem}; {self.remedy}"
 
     @property
     def exit_code(self) -> ExitCode:

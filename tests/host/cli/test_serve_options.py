@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -62,6 +63,22 @@ def test_weights_are_read_ahead_or_lazily(
 ) -> None:
     refused(capsys, ["--keys", keys, *flags], 1, "E_NOSIG")
     assert seen == [{"root": Path("bundle"), "reading": reading}]
+
+
+@pytest.mark.parametrize("refused_one", ["plugins/one", "plugins/two", "bundle"])
+def test_a_refusal_says_of_which_bundle_it_is(
+    keys: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], refused_one: str
+) -> None:
+    def refuse(root: Path, _trust: object, **_how: object) -> Any:
+        if root == Path(refused_one):
+            raise SealError(Code.NOSIG, "bundle", "expected a signature, got none", "sign it")
+        manifest = SimpleNamespace(name=root.name, kind="plugin", version=1)
+        return SimpleNamespace(root=root, manifest=manifest, digest="00" * 32, signers=(), weights=None)
+
+    monkeypatch.setattr("sealhost.host.cli.serve.verify", refuse)
+    state = str(Path(keys).parent / "state")
+    plugins = ["--plugin", "plugins/one", "--plugin", "plugins/two"]
+    refused(capsys, ["--keys", keys, "--state", state, *plugins], 1, f"E_NOSIG {refused_one}: expected a signature")
 
 
 def test_an_admin_plane_that_others_could_reach_needs_a_key(

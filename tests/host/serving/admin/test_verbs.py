@@ -85,10 +85,10 @@ def test_rollback_takes_a_directory(desk: Any, say: Any) -> None:
 @pytest.mark.parametrize(
     ("spoil", "code", "said"),
     [
-        (lambda root: (root / "model.gguf").write_bytes(b"GGUF"), 1, "E_SIZE model.gguf: expected"),
-        (lambda root: (root / "extra\x1b[31m").write_bytes(b""), 1, "E_UNLISTED"),
-        (lambda root: (root / "bundle.sig").unlink(), 1, "E_NOSIG bundle: expected"),
-        (lambda root: root.rename(root.with_name("gone")), 3, "E_IO"),
+        (lambda root: (root / "model.gguf").write_bytes(b"GGUF"), 1, "E_SIZE {root}: model.gguf: expected"),
+        (lambda root: (root / "extra\x1b[31m").write_bytes(b""), 1, "E_UNLISTED {root}: extra"),
+        (lambda root: (root / "bundle.sig").unlink(), 1, "E_NOSIG {root}: expected"),
+        (lambda root: root.rename(root.with_name("gone")), 3, "E_IO {root}: "),
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
@@ -99,7 +99,7 @@ def test_the_hosts_refusal_is_the_verbs_line_and_exit_code(
     spoil(root)
     got, out, err = say(desk, "swap", str(root), *(["--json"] if as_json else []))
     assert got == code
-    assert err.startswith(said)
+    assert err.startswith(said.format(root=root))
     assert err.count("\n") == 1
     assert "\x1b" not in err + out
     if as_json:
