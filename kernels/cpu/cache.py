@@ -81,16 +81,12 @@ def load_kernels(isa: Isa, kv_type: KvType = KvType.FLOAT16, progress: Callable[
         KernelError: the cache folder is not safe to use.
     """
     tell = progress or (lambda _: None)
-    folder = _private(cache_directory(), tell)
-    # in a file's place for a folder nothing is found, and nothing kept
-    paths = part_paths(folder or Path(os.devnull), isa, kv_type)
-    found = _read_all(paths)
-    if len(found) < len(paths):
-        lock = folder / f"{cache_key()}.lock" if folder is not None else None
-        with turn(lock, tell) if lock is not None else contextlib.nullcontext():
-            found = _read_all(paths)  # anew: whoever had the turn before may have made them
-            if len(found) < len(paths):
-                _compile(folder, paths, found, isa, kv_type, tell)
+    step = _Step(_private(cache_directory(), tell), isa, kv_type, tell)
+    found = step.read()
+    if len(found) < len(Part):
+        with turn(step.folder / f"{cache_key()}.lock", tell) if step.folder is not None else contextlib.nullcontext():
+            found = step.read()  # anew: whoever had the turn before may have made them
+            step.complete(found)
     flow = found[Part.FLOW]
     objects = (*flow.objects, *found[Part.PRODUCTS].objects, *found[Part.ATTENTION].objects)
     return Kernels(flow.symbol, objects, isa, kv_type, LoadedSha256(*found[Part.HASHING].objects))
@@ -103,47 +99,47 @@ def part_paths(folder: Path, isa: Isa, kv_type: KvType) -> dict[Part, Path]:
     return {part: folder / f"{key}-{name}.o" for part, name in names.items()}
 
 
-def _read_all(paths: dict[Part, Path]) -> dict[Part, Flow]:
-    return {part: flow for part, path in paths.items() if (flow := _read(path)) is not None}
+class _Step:
+    """The parts of one step, from the cache or the compiler.
 
+    Args:
+        folder: Of the cache; None: nothing is found, and nothing kept.
+        isa: Version of the dot products.
+        kv_type: Type of the KV cache.
+        tell: Told in words what is compiled.
+    """
 
-def _compile(
-    folder: Path | None,
-    paths: dict[Part, Path],
-    found: dict[Part, Flow],
-    isa: Isa,
-    kv_type: KvType,
-    tell: Callable[[str], None],
-) -> None:
-    """Adds what is missing to `found` and to the cache: the first part here, the others beside it if they can be."""
-    tell(f"compiling the {isa} kernels for this processor (once, 10 to 20 seconds)")
-    first, *others = (part for part in paths if part not in found)
-    with compiling_beside(others, folder, isa, kv_type) as beside:
-        _make(first, paths, found, isa, kv_type, tell)
-        beside.wait()
-    for part in others:
-        if (made := _read(paths[part])) is not None:
-            found[part] = made
-            tell(f"compiled {part.value}")
-        else:
-            _make(part, paths, found, isa, kv_type, tell)
-    tell(f"compiled the kernels into {paths[first].parent}")
+    def __init__(self, folder: Path | None, isa: Isa, kv_type: KvType, tell: Callable[[str], None]) -> None:
+        self.folder, self._isa, self._kv_type, self._tell = folder, isa, kv_type, tell
+        self._paths = part_paths(folder or Path(os.devnull), isa, kv_type)  # a file in a folder's place has none below
 
+    def read(self) -> dict[Part, Flow]:
+        """What the cache has."""
+        return {part: flow for part, path in self._paths.items() if (flow := _read(path)) is not None}
 
-def _make(
-    part: Part,
-    paths: dict[Part, Path],
-    found: dict[Part, Flow],
-    isa: Isa,
-    kv_type: KvType,
-    tell: Callable[[str], None],
-) -> None:
-    """Compiles a part in this process."""
-    from . import compiler  # noqa: PLC0415 — numba takes half a second to import
+    def complete(self, found: dict[Part, Flow]) -> None:
+        """Adds what is missing, here and in the cache: the first part by this process, others beside it if they can."""
+        missing = [part for part in Part if part not in found]
+        if not missing:
+            return
+        self._tell(f"compiling the {self._isa} kernels for this processor (once, 10 to 20 seconds)")
+        first, *others = missing
+        with compiling_beside(others, self.folder, self._isa, self._kv_type) as beside:
+            found[first] = self._compiled(first)
+            self._tell(f"compiled {first.value}")
+            beside.wait()
+        for part in others:
+            found[part] = _read(self._paths[part]) or self._compiled(part)
+            self._tell(f"compiled {part.value}")
+        self._tell(f"compiled the kernels into {self._paths[Part.FLOW].parent}")
 
-    found[part] = compiler.compile_part(part, isa, kv_type)
-    write(paths[part], found[part])
-    tell(f"compiled {part.value}")
+    def _compiled(self, part: Part) -> Flow:
+        """A part, by this process."""
+        from . import compiler  # noqa: PLC0415 — numba takes half a second to import
+
+        compiled = compiler.compile_part(part, self._isa, self._kv_type)
+        write(self._paths[part], compiled)
+        return compiled
 
 
 def _private(folder: Path | None, tell: Callable[[str], None]) -> Path | None:
