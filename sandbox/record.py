@@ -6,7 +6,7 @@
     ticket.close()                   # the session's end
 
 Rules
-* A session is one instance: a choice of a request, or one encode. It ends well or with one failure.
+* A session is one instance: the sampler of a request, or one encode. It ends well or with one failure.
 * Traps, timeouts and invalid answers are strikes; what a guest says itself ("config", "error", "empty") is not.
 * All of it is thread-safe; time comes from the clock that was handed in.
 """

@@ -430,7 +430,7 @@ class SamplerSession:
         return GuestError(error.plugin, error.kind, told, error.remedy)
 
     def _log_news(self) -> None:
-        """Hands what the guest has to say to the host's debug log, line by line (clause 8.8)."""
+        """Hands what the guest has to say to the host's debug log, line by line (clause 8.9)."""
         said = self._log.news()
         for line in said[: self._may_log].splitlines():
             log.debug("plugin %s: %s", self._plugin, escape_for_terminal(line))
