@@ -403,6 +403,28 @@ def test_a_step_at_128k_logits_costs_no_more_instructions_than_the_readme_says(s
     assert sampler.spent <= most
 
 
+ALL_AT_ONCE = (
+    b'{"typical_p":0.999999,"dry_multiplier":1,"dry_allowed_length":1,"xtc_probability":1,"xtc_threshold":1e-9,'
+    b'"top_n_sigma":100,"dynatemp_range":0.5}'
+)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "most"),
+    [
+        (Parameters(top_k=261_000, config=b'{"typical_p":0.99999}'), 200e6),
+        (Parameters(top_p=0.999, config=b'{"xtc_probability":1,"xtc_threshold":1e-9}'), 160e6),
+        (Parameters(top_k=261_000, top_p=0.9999, min_p=1e-9, repetition=1.3, presence=1, frequency=1,
+                    generated=tuple(range(131_000)), config=ALL_AT_ONCE), 310e6),
+    ],
+)  # fmt: skip
+def test_a_step_in_which_nearly_all_of_262k_ids_stay_is_far_from_its_deadline(sampler, parameters, most):
+    # any client may ask for it; five such requests that exceed 100 ms would keep the plugin from all others
+    logits = np.random.default_rng(1).normal(0, 3, 262_144).astype(np.float32)
+    sampler.draw(logits, parameters)
+    assert sampler.spent <= most
+
+
 def test_the_table_of_powers_is_correctly_rounded():
     text = (reference_plugin("sampler", "standard").parent / "common/exponential.c").read_text()
     table = [float.fromhex(one) for one in re.findall(r"0x1\.[0-9a-f]+p[+]0", text)]

@@ -8,7 +8,8 @@ static inline int comes_before(const struct candidate *a, const struct candidate
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
 
-/* A merge sort of `count` candidates in place; `spare` has the same room. O(n log n), O(n) when they are in order. */
+/* Sorts `count` candidates in place; `spare` has the same room, and no logit is NaN. Few are merged, many distributed by
+ * the digits of their logits: linear in their number, unless most differ by less than float32 tells. */
 void sort_candidates(struct candidate *candidates, struct candidate *spare, uint32_t count);
 
 #endif
