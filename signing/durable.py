@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -117,13 +118,33 @@ def write_new_file(path: Path, data: bytes, *, mode: int) -> None:
     Raises:
         SealError: E_USAGE if it exists, E_IO.
     """
-    try:
+    with _refusals(path):
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             _link_new(folder, path, data, mode)
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def check_free(path: Path) -> None:
+    """Accepts by returning that a new file could be made there now; for who has something else to do first.
+
+    Raises:
+        SealError: as `write_new_file`.
+    """
+    with _refusals(path):
+        os.close(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        if os.path.lexists(path):
+            raise FileExistsError
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextlib.contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileExistsError as error:
         problem = "expected a path that is free, got an existing file"
         raise SealError(Code.USAGE, str(path), problem, "choose another name; nothing was overwritten") from error

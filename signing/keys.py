@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from .durable import write_new_file
+from .durable import check_free, write_new_file
 from .ed25519 import KEY_BYTES, key_flaw, signature_flaw
 from .errors import Code, SealError
 from .limits import MAX_KEY_FILE_BYTES
@@ -124,6 +124,24 @@ def public_key_of(private_key: Ed25519PrivateKey) -> PublicKey:
     return PublicKey(private_key.public_key().public_bytes_raw())
 
 
+def new_key_pair(folder: Path, name: str) -> tuple[Path, Path]:
+    """Where `write_key_pair` would write, if it can: for who asks a person for a passphrase first.
+
+    Returns:
+        NAME.key and NAME.pub.
+
+    Raises:
+        SealError: E_USAGE (name, a file is there), E_IO.
+    """
+    if not KEY_NAME.fullmatch(name):
+        problem = "expected a key name of up to 64 letters, digits, '.', '_', '-', got another"
+        raise SealError(Code.USAGE, name, problem, "give the key a plain name, such as acme-2026")
+    paths = folder / (name + PRIVATE_SUFFIX), folder / (name + PUBLIC_SUFFIX)
+    for path in paths:
+        check_free(path)
+    return paths
+
+
 def write_key_pair(folder: Path, name: str, *, passphrase: bytes | None) -> PublicKey:
     """Makes a key pair and writes NAME.key and NAME.pub.
 
@@ -135,14 +153,11 @@ def write_key_pair(folder: Path, name: str, *, passphrase: bytes | None) -> Publ
     Raises:
         SealError: E_USAGE (name, empty passphrase, a file is there), E_IO.
     """
-    if not KEY_NAME.fullmatch(name):
-        problem = "expected a key name of up to 64 letters, digits, '.', '_', '-', got another"
-        raise SealError(Code.USAGE, name, problem, "give the key a plain name, such as acme-2026")
+    private_path, public_path = new_key_pair(folder, name)
     if passphrase == b"":
         raise SealError(Code.USAGE, name, "expected a passphrase, got an empty one", "give one, or use --no-passphrase")
     private_key = Ed25519PrivateKey.generate()
     public_key = public_key_of(private_key)
-    private_path, public_path = folder / (name + PRIVATE_SUFFIX), folder / (name + PUBLIC_SUFFIX)
     write_new_file(private_path, _private_pem(private_key, passphrase), mode=0o600)
     try:
         write_new_file(public_path, public_key.to_pem(), mode=0o644)

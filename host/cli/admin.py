@@ -50,6 +50,8 @@ def swap(
     is_directory = "/" in what or Path(what).is_dir()
     body = {"path": str(Path(what).absolute())} if is_directory else {"name": what}
     with answering(as_json=json):
+        if not what:  # clause 6.13
+            raise UsageError("NAME|DIR", "expected a model's name or a directory, got an empty text", "name one")
         client = AdminClient(admin, admin_key_file)
         with operation_shown(client):
             change = client.post("/admin/swap", body, patient=True)

@@ -80,11 +80,13 @@ def command_line() -> cyclopts.App:
     import cyclopts  # noqa: PLC0415 — slow to import
     from cyclopts.config import Env  # noqa: PLC0415
 
+    from .usage import refuse_empty_paths  # noqa: PLC0415 — comes with the framework
+
     app = cyclopts.App(
         name="sealhost",
         help="An LLM inference server that verifies models and sandboxes plugins.",
         version=_version(),
-        config=Env(PREFIX, command=False),
+        config=[Env(PREFIX, command=False), refuse_empty_paths],
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
         default_parameter=cyclopts.Parameter(show_env_var=False, show_default=_shown_default),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Group, Parameter, Token
+from cyclopts import Group, Parameter
 
 from ...kernels.kv_type import KvType
 from ..config import (
@@ -21,8 +21,6 @@ from ..errors import UsageError
 from .places import state_in, trust_in  # what the shared options name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ...sandbox import OperatorLimits
 
 __all__ = [
@@ -42,23 +40,10 @@ OPTIONS = Group("Options", sort_key=0)
 """How help calls the options of a verb that belong to no other group."""
 
 
-def _named_folder(_kind: Any, tokens: Sequence[Token]) -> Path:
-    """A folder by its path; an empty one would be the folder that the verb is called in.
-
-    Raises:
-        UsageError: it is empty.
-    """
-    if not tokens[0].value:
-        problem = "expected the path of a folder, got an empty text"
-        raise UsageError(tokens[0].keyword or "folder", problem, "name a folder, or leave the option out")
-    return Path(tokens[0].value)
-
-
 Keys = Annotated[
     Path | None,
     Parameter(
         name="--keys",
-        converter=_named_folder,
         help="Folder of trusted public keys (*.pub); without it your own trust store.",
     ),
 ]
@@ -66,7 +51,6 @@ StateFolder = Annotated[
     Path | None,
     Parameter(
         name="--state",
-        converter=_named_folder,
         help="Folder that remembers accepted versions; without it your own.",
     ),
 ]

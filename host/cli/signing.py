@@ -47,10 +47,10 @@ def keygen(
         no_passphrase: Leave the private key unencrypted.
         json: Print one JSON object.
     """
-    from ...signing.keys import write_key_pair  # noqa: PLC0415 — only verbs that handle private keys load this
+    from ...signing.keys import new_key_pair, write_key_pair  # noqa: PLC0415 — only verbs that handle private keys load this
 
     with answering(as_json=json):
-        private, public = out / f"{name}.key", out / f"{name}.pub"
+        private, public = new_key_pair(out, name)  # before anybody is asked (clause 6.14)
         passphrase = None
         if not no_passphrase:
             passphrase = read_passphrase(private.name, descriptor=passphrase_fd, confirm=True)
@@ -102,7 +102,7 @@ def pack(  # noqa: PLR0913 — one parameter for each option of the command line
         packing.check_release(name, version)
         own = packing.facts_of(model)
         plugins = [
-            packing.find_plugin(tokenizer or own.tokenizer, "tokenizer"),
+            packing.find_plugin(own.tokenizer if tokenizer is None else tokenizer, "tokenizer"),
             *(packing.find_plugin(one, "sampler") for one in sampler or packing.SAMPLERS),
         ]
         with progress_bar("packing") as progress:
@@ -159,18 +159,21 @@ def sign(
     )
     from ...signing.oms import parse_oms_key  # noqa: PLC0415 — see above
     from ...signing.sign import sign_bundle  # noqa: PLC0415 — see above
+    from ...signing.source import Source  # noqa: PLC0415 — see above
 
     with answering(as_json=json):
         data = read_private_key_file(key)
+        other_data = b"" if oms_key is None else read_private_key_file(oms_key)
+        Source(bundle).close()  # before anybody is asked (clause 6.14)
         passphrase = None
         if is_encrypted(data):
             passphrase = read_passphrase(key.name, descriptor=passphrase_fd, confirm=False)
         private_key = parse_private_key(data, passphrase, key.name)
         other_key = None
         if oms_key is not None:
-            data = read_private_key_file(oms_key)
-            passphrase = read_passphrase(oms_key.name, descriptor=None, confirm=False) if is_encrypted(data) else None
-            other_key = parse_oms_key(data, passphrase, oms_key.name)
+            encrypted = is_encrypted(other_data)
+            passphrase = read_passphrase(oms_key.name, descriptor=None, confirm=False) if encrypted else None
+            other_key = parse_oms_key(other_data, passphrase, oms_key.name)
         with progress_bar("checking") as progress:
             signed = sign_bundle(bundle, private_key, oms_key=other_key, progress=progress)
         facts = {"bundle": str(bundle), "signature": signed.path, "key_id": signed.key_id, "digest": signed.digest}

@@ -212,8 +212,8 @@ def sign(file: Path, /, *, key: Path, passphrase_fd: PassphraseFd = None, json: 
     from ...signing.stewardship import sign_trust_file  # noqa: PLC0415 — see add
 
     with answering(as_json=json):
-        private_key = _private_key(key, passphrase_fd)
-        key_id = sign_trust_file(file, _read(file), private_key)
+        data = _read(file)  # before anybody is asked (clause 6.14)
+        key_id = sign_trust_file(file, data, _private_key(key, passphrase_fd))
         print_facts({"signed": str(file), "key_id": key_id}, as_json=json)
 
 

@@ -1,8 +1,9 @@
 """Turns the framework's errors about a command line into refusals in the form of all others.
 
-Rules (clause 6.2 of host/README.md)
+Rules (clauses 6.2 and 6.13 of host/README.md)
 * The line names the option or argument, what was expected there and what came; the remedy is the verb's own help, or
   the word that was probably meant.
+* An empty path is refused, which the framework would take for the folder that a verb is called in.
 
 Example:
     raise usage_error(error)    # E_USAGE --max-tokens: expected a whole number, got x; see sealhost run --help
@@ -11,6 +12,7 @@ Example:
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args, get_origin
 
 from cyclopts.exceptions import (
@@ -27,7 +29,7 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cyclopts import CycloptsError
+    from cyclopts import App, ArgumentCollection, CycloptsError
 
 _KINDS: Final = {int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -57,6 +59,27 @@ def usage_error(error: CycloptsError) -> UsageError:
             where = token.keyword or (verb if error.argument is None else error.argument.name)
             problem = f"expected {_expected(kind)}, got {token.value}"
     return UsageError(where, problem, remedy)
+
+
+def refuse_empty_paths(_app: App, _commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Accepts by returning what the framework has read, from the command line and the environment, but not converted.
+
+    Raises:
+        UsageError: the path of a file or a folder is empty, as a script with an unset variable gives it.
+    """
+    for argument in arguments:
+        if not _is_path(argument.hint):
+            continue
+        for token in argument.tokens:
+            if not token.value:
+                problem = "expected the path of a file or folder, got an empty text"
+                remedy = "name one" if argument.required else "name one, or leave it out"
+                raise UsageError(token.keyword or argument.name, problem, remedy)
+
+
+def _is_path(hint: object) -> bool:
+    """Whether it is a path, several of them, or one that may be left out."""
+    return hint is Path or any(map(_is_path, get_args(hint)))
 
 
 def _meant(got: str, known: Sequence[str], otherwise: str) -> str:

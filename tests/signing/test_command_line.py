@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cyclopts import App
 
+from sealhost.host.cli import trust
 from sealhost.host.cli.main import run as run_main
 from sealhost.host.cli.packing import facts_of
 from sealhost.host.cli.signing import app
@@ -53,6 +54,7 @@ def command(capsys):
     """Runs one command line as `main` would mount it; returns what it printed."""
     main = App(name="sealhost")
     main.command(app, name="*")
+    main.command(trust.app, name="trust")
 
     def run(*words: str) -> str:
         capsys.readouterr()
@@ -225,6 +227,7 @@ BAD_COMMANDS = {
     "no such model": (("pack", "none.gguf", *PACK[2:]), Code.IO),
     "a folder as model": (("pack", "b.d", *PACK[2:]), Code.IO),
     "an unknown tokenizer": ((*PACK[:8], "--tokenizer", "nope"), Code.USAGE),
+    "an empty tokenizer": ((*PACK[:8], "--tokenizer", ""), Code.USAGE),
     "a name that climbs out": ((*PACK[:8], "--tokenizer", "../tok"), Code.USAGE),
     "a sampler as tokenizer": ((*PACK[:8], "--tokenizer", "sam.wasm"), Code.USAGE),
     "a plugin without a declaration": ((*PACK[:8], "--tokenizer", "lone.wasm"), Code.IO),
@@ -296,6 +299,33 @@ def test_an_empty_or_endless_passphrase_is_refused(desk, command, text) -> None:
     os.close(reader)
     assert caught.value.code is Code.USAGE
     assert not list(desk.glob("acme.*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("keygen", "../acme"), Code.USAGE),
+        (("keygen", "acme"), Code.USAGE),
+        (("keygen", "new", "--out", "none"), Code.IO),
+        (("keygen", "new", "--out", "locked"), Code.IO),
+        (("sign", "none", "--key", "acme.key"), Code.IO),
+        (("sign", "b", "--key", "acme.key", "--oms-key", "none"), Code.IO),
+        (("trust", "sign", "none", "--key", "acme.key"), Code.IO),
+    ],
+)
+def test_nobody_is_asked_for_a_passphrase_in_vain(desk, command, monkeypatch, words, code) -> None:
+    monkeypatch.setenv("SEALHOST_PASSPHRASE", "secret")
+    command("keygen", "acme")
+    command(*PACK)
+    (desk / "locked").mkdir()
+    access = os.access  # which says yes to root
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "locked" and access(path, mode))
+    monkeypatch.delenv("SEALHOST_PASSPHRASE")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("getpass.getpass", lambda *_, **__: pytest.fail("somebody was asked"))
+    with pytest.raises(SealhostError) as caught:
+        command(*words)
+    assert caught.value.code is code, str(caught.value)
 
 
 def test_a_person_is_asked_twice_for_a_new_passphrase_and_once_for_an_old_one(desk, command, monkeypatch) -> None:
