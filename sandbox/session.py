@@ -344,12 +344,14 @@ class SamplerSession:
         if backtrack and not 0 <= backtrack <= found.room:
             raise self._misuse(f"expected to take back at most {found.room} ids, got {backtrack}")
         if found.length - backtrack + len(tokens) > self._history_capacity:
-            problem = f"expected at most {self._history_capacity} ids of history, got more"
-            raise self._misuse(problem)
+            raise self._misuse(f"expected at most {self._history_capacity} ids of history, got more")
         for token in tokens:
             if not 0 <= token < vocab_size:
                 raise self._misuse(f"expected a token below {vocab_size}, got {token}")
-        found.change(tokens, backtrack)
+        try:
+            found.change(tokens, backtrack)
+        except ValueError:  # closed meanwhile
+            raise self._closed() from None
 
     def close_slot(self, slot: int) -> None:
         """Ends a choice; the guest is told with the next step. Idempotent.
@@ -393,7 +395,8 @@ class SamplerSession:
             self._rows = self._results = _NOTHING
             self._host_logits = None
             self._sole = None
-            self._slots = []  # which is how a closed session is told from an open one
+            while self._slots:  # none is how a closed session is told from an open one
+                self._slots.pop().close()
             self._instance.close()
         self._ticket.close()
 

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -170,6 +171,11 @@ class Slot:
         self._ahead_from = self.length
         self._ahead = ahead(self._begun, self.length, AHEAD)
         return self._ahead[0]
+
+    def close(self) -> None:
+        """Drops the history's area before its memory goes: who still writes, on another thread, gets a ValueError."""
+        with suppress(BufferError):  # a failed draw's traceback may hold a view of it, which nobody writes to
+            self.history.release()
 
     def past(self) -> NDArray[np.uint32]:
         """The history. Shape: (length,), uint32, a live view."""

@@ -193,6 +193,35 @@ def test_close_waits_for_a_running_call(sandbox, build_guest, guest_limits):
             running.result()
 
 
+def test_an_id_that_is_accepted_while_the_session_closes_is_refused_and_not_written(sandbox, build_guest):
+    session = sandbox.load_sampler(build_guest("sampler"), 260).session(SamplingParams(), [])
+
+    class Ids(list):
+        """Another thread closes the session when these have been checked and the first one was written."""
+
+        looks = 0
+
+        def __iter__(self):
+            self.looks += 1
+            yield 1
+            if self.looks == 2:
+                with ThreadPoolExecutor(1) as pool:
+                    pool.submit(session.close).result()
+            yield 2
+
+    with pytest.raises(SandboxError, match="expected an open session, got a closed one"):
+        session.accept(0, Ids((1, 2)))
+
+
+def test_a_view_of_the_history_that_somebody_holds_does_not_keep_a_session_from_closing(sandbox, build_guest):
+    session = sandbox.load_sampler(build_guest("sampler"), 260).session(SamplingParams(), [7])
+    held = session._slots[0].past()
+    session.close()
+    with pytest.raises(SandboxError, match="closed"):
+        session.accept(0, (1,))
+    del held
+
+
 def test_close_waits_until_an_answer_has_been_read_and_drawn_from(sandbox, build_guest, monkeypatch):
     class Watched:
         """The session's lock, which tells when `close` comes to wait for it."""
