@@ -69,6 +69,10 @@ _BY_RUNNING = ("1.12", "1.13", "1.14", "1.15", "1.16")
 """Clauses that loading decides, in the order in which it meets them."""
 
 
+_CHECKED_BEFORE = {"1.14": "its manifest entry is in order; which ABI the module itself answers with"}
+"""What is known of a clause without running anything, and what is not."""
+
+
 class Verdict(StrEnum):
     """What is known of a clause."""
 
@@ -107,8 +111,9 @@ def admission_report(sandbox: Sandbox, plugin: Plugin, vocabulary: Vocabulary) -
     findings = {finding.clause: finding for finding in _of_bytes(sandbox, plugin)}
     if all(finding.verdict is Verdict.OK for finding in findings.values()):
         findings |= {finding.clause: finding for finding in _of_running(sandbox, plugin, vocabulary)}
+    refused = [clause for clause in TITLES if clause in findings and findings[clause].verdict is Verdict.REFUSED]
     for clause in _BY_RUNNING:
-        findings.setdefault(clause, _unchecked(clause, "the clauses before it"))
+        findings.setdefault(clause, _unchecked(clause, f"clause {' and '.join(refused)}", _CHECKED_BEFORE.get(clause)))
     if plugin.role == "sampler":
         del findings["1.16"]
     return tuple(findings[clause] for clause in TITLES if clause in findings)
@@ -190,5 +195,6 @@ def _refused(clause: str, problems: Iterable[str]) -> Finding:
     return Finding(clause, TITLES[clause], Verdict.REFUSED, tuple(problems), REMEDIES[clause])
 
 
-def _unchecked(clause: str, obstacle: str) -> Finding:
-    return Finding(clause, TITLES[clause], Verdict.UNCHECKED, (f"could not be checked: see {obstacle}",))
+def _unchecked(clause: str, obstacle: str, what: str | None = None) -> Finding:
+    problem = f"{what} could not be checked: see {obstacle}" if what else f"could not be checked: see {obstacle}"
+    return Finding(clause, TITLES[clause], Verdict.UNCHECKED, (problem,))

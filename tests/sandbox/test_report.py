@@ -41,7 +41,9 @@ def test_all_faults_are_told_at_once(report, guest_of_bytes):
     assert len(findings["1.9"].problems) == 5
     assert len(findings["1.5"].problems) == 2
     assert findings["1.5"].remedy == REMEDIES["1.5"]
-    assert {"1.12", "1.13", "1.15"} <= verdicts(findings, Verdict.UNCHECKED)
+    assert {"1.12", "1.13", "1.14", "1.15"} <= verdicts(findings, Verdict.UNCHECKED)
+    assert findings["1.13"].problems == ("could not be checked: see clause 1.4 and 1.5 and 1.6 and 1.7 and 1.9",)
+    assert findings["1.14"].problems[0].startswith("its manifest entry is in order; which ABI the module itself")
 
 
 def test_what_rests_on_an_unreadable_section_is_unchecked_and_never_ok(report, guest_of_bytes):
