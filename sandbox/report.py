@@ -113,7 +113,8 @@ def admission_report(sandbox: Sandbox, plugin: Plugin, vocabulary: Vocabulary) -
         findings |= {finding.clause: finding for finding in _of_running(sandbox, plugin, vocabulary)}
     refused = [clause for clause in TITLES if clause in findings and findings[clause].verdict is Verdict.REFUSED]
     for clause in _BY_RUNNING:
-        findings.setdefault(clause, _unchecked(clause, f"clause {' and '.join(refused)}", _CHECKED_BEFORE.get(clause)))
+        obstacle = f"clause{'s' * (len(refused) > 1)} {', '.join(refused)}"
+        findings.setdefault(clause, _unchecked(clause, obstacle, _CHECKED_BEFORE.get(clause)))
     if plugin.role == "sampler":
         del findings["1.16"]
     return tuple(findings[clause] for clause in TITLES if clause in findings)

@@ -5,6 +5,8 @@ Rules
   more than MAX_PARTS arrays, objects and members, which take the parser, on the event loop, seconds and a gigabyte.
 * A byte order mark, which some editors and shells put in front, is passed over, as RFC 8259 allows.
 * What JSON does not have is refused: NaN, Infinity, lone surrogates, invalid UTF-8, trailing characters.
+* So is a name that an object has twice: a proxy that checks the first and a host that uses the last would not see the
+  same request.
 
 Example:
     body = parse_object(b'{"model": "smollm2"}')
@@ -13,13 +15,17 @@ Example:
 from __future__ import annotations
 
 import codecs
+import json
 import re
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from ..errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_DEPTH = 64
 """Nested arrays and objects; a chat request needs six, and every parser we use survives ten times as many."""
@@ -30,7 +36,7 @@ MAX_PARTS = 1 << 16
 _BLOCK = 1 << 20
 """Bytes that are looked at together, so that looking takes little memory."""
 
-_QUOTE, _BACKSLASH = b'"\\'
+_QUOTE, _BACKSLASH, _COLON = b'"\\:'
 _STEPS: Final = {b"[": 1, b"{": 1, b"]": -1, b"}": -1, b":": 0}
 _IS_MARK = np.zeros(256, np.bool_)
 _IS_MARK[list(b'"\\[]{}:')] = True
@@ -45,7 +51,14 @@ _LONE_SURROGATE = re.compile(
 )
 """Everything up to an escaped half of a pair without the other half; possessive, so linear in the size of the body."""
 
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"([ \t\r\n]*:)?', re.DOTALL)
+"""A string, and what stands behind it if it is a name."""
+
+_SMALL = 16 << 10
+"""Bytes up to which that is quicker than arrays are."""
+
 _KINDS = {list: "an array", str: "a string", int: "a number", float: "a number", bool: "a boolean", type(None): "null"}
+_NESTED = frozenset({dict, list})
 _DECODER = msgspec.json.Decoder()
 _REMEDY = "send one JSON object in UTF-8"
 
@@ -54,7 +67,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     """Parses a body that must be one JSON object.
 
     Raises:
-        RequestError: 400, the body is no JSON, has too many parts or too deep ones, or is not an object.
+        RequestError: 400, the body is no JSON, has too many parts or too deep ones, a name twice, or is not an object.
     """
     body = body.removeprefix(codecs.BOM_UTF8)
     if not body:
@@ -71,7 +84,66 @@ def parse_object(body: bytes) -> dict[str, Any]:
         raise _unparsable(body, str(error)) from None
     if not isinstance(value, dict):
         raise RequestError(f"expected a JSON object, got {_KINDS[type(value)]}", _REMEDY)
+    if not _has_members(value, body.count(b":")) and not _has_members(value, _names(body, shape)):
+        raise _duplicate(body)
     return value
+
+
+def _names(body: bytes, shape: _Shape) -> int:
+    """Names that a body has in all its objects, which is known to be JSON."""
+    if shape.names is not None:
+        return shape.names
+    if len(body) <= _SMALL:
+        return sum(map(bool, _STRING.findall(body)))
+    return _looked_at(body).names or 0
+
+
+def _has_members(value: dict[str, Any], number: int) -> bool:
+    """Whether its objects have so many members, none of which a name that came twice has lost; or more, which is never.
+
+    Objects are looked at before arrays, so that the ids of a prompt are not looked at at all where that is enough.
+    """
+    objects: list[dict[str, Any]] = [value]
+    arrays: list[list[Any]] = []
+    while objects or arrays:
+        inner: Iterable[Any]
+        if objects:
+            inner = (one := objects.pop()).values()
+            number -= len(one)
+        else:
+            inner = arrays.pop()
+        if number <= 0:
+            return True
+        if not _NESTED.isdisjoint(map(type, inner)):
+            objects += [one for one in inner if type(one) is dict]
+            arrays += [one for one in inner if type(one) is list]
+    return False
+
+
+def _duplicate(body: bytes) -> RequestError:
+    """The refusal of a body in which an object has a name twice; it says which, unless that would take long."""
+    name = "one of them"
+    if len(body) <= _BLOCK:
+        try:
+            json.loads(body, object_pairs_hook=_distinct)
+        except _TwiceError as twice:
+            name = repr(str(twice))
+    return RequestError(
+        f"expected each name once in an object, got {name} again", "send it once", reason="duplicate_name"
+    )
+
+
+class _TwiceError(Exception):
+    """Its text is a name that an object has twice."""
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> None:
+    """Accepts by returning the members of one object."""
+    names = set()
+    for name, _ in pairs:
+        if name in names:
+            raise _TwiceError(name[:100])
+        names.add(name)
 
 
 def _unparsable(body: bytes, reason: str) -> RequestError:
@@ -90,15 +162,19 @@ class _Shape(NamedTuple):
 
     depth: int
     parts: int
+    names: int | None = None
 
 
 def _shape(body: bytes) -> _Shape:
-    """Linear in the size of the body, whatever stands in it."""
+    """What it has at most, or where that says too little, what it has; names alone are never told in part."""
     most = sum(body.count(mark) for mark, step in _STEPS.items() if step >= 0)
-    if most <= MAX_DEPTH:
-        return _Shape(most, most)
+    return _Shape(most, most) if most <= MAX_DEPTH else _looked_at(body)
+
+
+def _looked_at(body: bytes) -> _Shape:
+    """Linear in the size of the body, whatever stands in it."""
     letters = np.frombuffer(body, np.uint8)
-    depth = deepest = parts = 0
+    depth = deepest = parts = names = 0
     in_string = is_escaped = False  # the first letter of a block
     for start in range(0, len(letters), _BLOCK):
         block = letters[start : start + _BLOCK]
@@ -112,7 +188,8 @@ def _shape(body: bytes) -> _Shape:
         deepest = max(deepest, depth + int(depths.max(initial=0)))
         depth += int(depths[-1]) if len(depths) else 0
         parts += int(_IS_PART[outside].sum())
-    return _Shape(deepest, parts)
+        names += int((outside == _COLON).sum())
+    return _Shape(deepest, parts, names)
 
 
 def _escaped(at: Any, is_backslash: Any, size: int, *, first: bool) -> tuple[Any, bool]:

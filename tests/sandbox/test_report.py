@@ -42,7 +42,7 @@ def test_all_faults_are_told_at_once(report, guest_of_bytes):
     assert len(findings["1.5"].problems) == 2
     assert findings["1.5"].remedy == REMEDIES["1.5"]
     assert {"1.12", "1.13", "1.14", "1.15"} <= verdicts(findings, Verdict.UNCHECKED)
-    assert findings["1.13"].problems == ("could not be checked: see clause 1.4 and 1.5 and 1.6 and 1.7 and 1.9",)
+    assert findings["1.13"].problems == ("could not be checked: see clauses 1.4, 1.5, 1.6, 1.7, 1.9",)
     assert findings["1.14"].problems[0].startswith("its manifest entry is in order; which ABI the module itself")
 
 
