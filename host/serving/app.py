@@ -105,8 +105,8 @@ async def _no_route(request: Request, error: Exception) -> Response:
     headers = dict(getattr(error, "headers", None) or {})
     method, path = request.method, request.scope["path"][:200]
     if status == 405:
-        allowed = headers.get("Allow", "another method").replace(", ", " or ")
-        problem = f"expected {allowed} on {path}, got {method}"
+        allowed = sorted(headers.get("Allow", "another method").split(", "))  # which come in any order
+        problem = f"expected {' or '.join(allowed)} on {path}, got {method}"
         refused = http_refusal(405, problem, "use that method", code="method_not_allowed")
     else:
         known = ", ".join(sorted({one.path_format for one in request.app.routes if isinstance(one, Route)}))

@@ -191,7 +191,10 @@ class BoundedHttp(HttpToolsProtocol):
             self._expect_head()  # bytes before a request line, which have stopped uvicorn's clock
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what could not be read, and closes the connection."""
+        """Answers what could not be read, but not in the middle of another answer, and closes the connection."""
+        if (one := self._running) is not None and one.response_started and not one.response_complete:
+            self._close()
+            return
         body = msgspec.json.encode(error_object(msg, code="bad_request"))
         head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)

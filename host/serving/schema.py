@@ -15,6 +15,7 @@ Example:
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import Any, TypeVar
 
@@ -187,24 +188,31 @@ def read(kind: type[Body], body: dict[str, Any], *, path: str = "") -> Body:
     known = frozenset(kind.__struct_fields__)
     neutral = _NEUTRAL_IN_MESSAGE if kind is Message else _NEUTRAL
     for name in body.keys() - known - (frozenset() if kind is Message else _HARMLESS):
-        _refuse_unless_neutral(name, body[name], neutral, path)
+        _refuse_unless_neutral(name, body[name], neutral, path, known)
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
         raise wrong_type(str(error), path) from None
 
 
-def _refuse_unless_neutral(name: str, value: Any, neutral: dict[str, tuple[Any, ...]], path: str) -> None:
+def _refuse_unless_neutral(
+    name: str, value: Any, neutral: dict[str, tuple[Any, ...]], path: str, known: frozenset[str]
+) -> None:
     if value is None:
         return
     if name not in neutral:
         problem = "expected a parameter that this server knows"
-        remedy = f"use {_CALLED_HERE[name]}" if name in _CALLED_HERE else "check its spelling or leave it out"
         param = path + name[:100]  # it may be as long as the body
+        remedy = f"use {_CALLED_HERE[name]}" if name in _CALLED_HERE else _meant(name[:100], known)
         raise RequestError(problem, remedy, param=param, reason=UNKNOWN_PARAMETER)
     if not any(value is allowed or (type(value) is type(allowed) and value == allowed) for allowed in neutral[name]):
         problem = "expected it to be absent, as this server does not support it"
         raise RequestError(problem, f"leave {name} out", param=path + name, reason=UNSUPPORTED_PARAMETER)
+
+
+def _meant(name: str, known: frozenset[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    return f"did you mean {near[0]}? otherwise leave it out" if near else "check its spelling or leave it out"
 
 
 def wrong_type(text: str, path: str = "") -> RequestError:

@@ -110,6 +110,25 @@ def test_a_bad_parameter_is_400_and_named(live: Any, path: str, extra: dict, par
 
 
 @pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("temprature", "did you mean temperature?"),
+        ("max_token", "did you mean max_tokens?"),
+        ("num_predict", "use max_tokens"),
+        ("zebra", "check its spelling"),
+        ("max_tokens" * 100_000, "check its spelling"),
+    ],
+)
+def test_an_unknown_parameter_is_told_what_was_probably_meant(live: Any, name: str, said: str) -> None:
+    answer = live.client.post(CHAT, json={"messages": MESSAGES, name: 1})
+    assert said in answer.json()["error"]["message"]
+
+
+def test_the_methods_that_a_path_has_are_told_in_one_order(live: Any) -> None:
+    assert "expected GET or HEAD on" in live.client.put("/v1/models").json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
     ("path", "body", "param"),
     [
         (CHAT, {"messages": []}, "messages"),

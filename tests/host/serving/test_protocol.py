@@ -163,6 +163,25 @@ def test_an_offer_to_upgrade_is_answered_in_http_1_1_with_its_body_read(
     assert capfd.readouterr().err == ""  # uvicorn would recommend a library for it
 
 
+def test_what_is_no_http_ends_a_running_answer_and_is_not_answered_in_the_middle_of_it(
+    make_plane: Callable[..., Any], serve_plane: Callable[..., Any]
+) -> None:
+    plane = make_plane()
+    plane.engine.pause_at = 3
+    live = serve_plane(plane)
+    body = b'{"prompt": "x", "stream": true}'
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", live.port), timeout=120) as client:
+        client.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        answer = client.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        client.sendall(b"no HTTP\r\n\r\n")
+        while part := client.recv(65536):
+            answer += part
+    assert answer.count(b"HTTP/1.1") == 1
+    plane.engine.wait_for(lambda engine: engine.cancelled)
+
+
 @pytest.mark.parametrize("line", [b"CONNECT evil:80 HTTP/1.1", b"GET http://evil:99999/ HTTP/1.1", b"GET ?x HTTP/1.1"])
 def test_a_target_that_is_no_path_is_400_and_says_so(live: Any, line: bytes) -> None:
     head, _, body = talk(live.port, line + b"\r\nhost: x\r\n\r\n").partition(b"\r\n\r\n")
