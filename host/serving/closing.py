@@ -82,6 +82,10 @@ class StagedTransport(asyncio.Transport):
         self.is_lingering = True
         self._lingers()
 
+    def forget(self) -> None:
+        """It is lost: lets go of whoever made this, which would wait for the garbage collector otherwise."""
+        self._is_amid, self._lingers = bool, lambda: None
+
     def drop(self, size: int) -> None:
         """So many bytes came while it lingers."""
         self._dropped += size

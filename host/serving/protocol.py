@@ -107,6 +107,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._stop_clock()
         self._reader_goes_on()
         super().connection_lost(exc)
+        self.transport.forget()
 
     def pause_writing(self) -> None:
         """More piles up than the client reads."""

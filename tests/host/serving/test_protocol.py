@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import socket
 import time
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -325,6 +327,21 @@ def test_of_pipelined_requests_the_one_that_runs_learns_that_its_client_went() -
 
     asyncio.run(lose_a_connection())
     assert told == ["/first"]
+
+
+def test_a_lost_connection_does_not_wait_for_the_garbage_collector() -> None:
+    async def lose_a_connection() -> weakref.ref[Any]:
+        config = Config(lambda *_: None, proxy_headers=False, lifespan="off", log_config=None)
+        connection = protocol.BoundedHttp(config, ServerState(), {}, crowd=Crowd(1), unread=UnreadBytes())
+        connection.connection_made(Line())
+        connection.connection_lost(ConnectionResetError())
+        return weakref.ref(connection)
+
+    gc.disable()
+    try:
+        assert asyncio.run(lose_a_connection())() is None
+    finally:
+        gc.enable()
 
 
 def test_a_connection_serves_several_requests_and_large_bodies(live: Any) -> None:
