@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the importlib import mode puts no test folder on the path
 LONG_OR_HEAVY = ("soak", "oracle")
 
 
@@ -45,6 +46,24 @@ def _state_of_the_test(
 ) -> None:
     """A test may use other bytes for a version that another one has used."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state-{os.urandom(8).hex()}"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _guests_have_time() -> Iterator[None]:
+    """No guest misses its deadline because the machine is busy (rule 1 of tests/README.md)."""
+    import working_time
+
+    with pytest.MonkeyPatch.context() as patch:
+        working_time.install(patch.setattr)
+        yield
+
+
+@pytest.fixture
+def wall_deadlines(_guests_have_time: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandboxes that this test makes keep their deadlines by the clock, as a host's do."""
+    from working_time import Ticker
+
+    monkeypatch.setattr("sealhost.sandbox.engine.Ticker", Ticker)
 
 
 @contextmanager
@@ -80,13 +99,17 @@ ENDS_WITH_US = (
 """Python that ends its process when the other end of standard input is closed, which no way of ending can prevent."""
 
 
+PATIENT = f"import sys; sys.path.insert(0, {str(REPOSITORY / 'tests')!r}); import working_time; working_time.install(); del sys.path[0]; "
+"""Python that gives its process's guests the time that they have in this one."""
+
+
 @pytest.fixture(scope="session")
 def start_sealhost() -> Callable[[Sequence[str]], subprocess.Popen[str]]:
     """Starts a command line as a process of its own, which ends with this one even where no fixture can end it."""
 
     def start(arguments: Sequence[str]) -> subprocess.Popen[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SEALHOST_")}
-        code = ENDS_WITH_US + "from sealhost.host.cli.entry import main; main()"
+        code = f"{ENDS_WITH_US}{PATIENT}from sealhost.host.cli.entry import main; main()"
         theirs, ours = os.pipe()
         process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments], stdin=theirs, stderr=subprocess.PIPE, text=True, env=environment

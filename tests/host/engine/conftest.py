@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +32,8 @@ from sealhost.signing.keys import public_key_of
 from sealhost.signing.pack import NO_TEMPLATE, pack
 from sealhost.signing.sign import sign_bundle
 
+PATIENCE = 120
+"""Seconds after which a test gives up."""
 VOCAB = 260
 END, SILENT = 256, 257
 """Ids beyond the 256 bytes: an end of generation and another control token."""
@@ -307,9 +310,11 @@ class House:
             kv_blocks=blocks, kv_type=KvType.FLOAT16, report=LoadReport(0, 0, 0, 0, 0, {}), window_blocks=windows,
         )  # fmt: skip
 
-    def core(self, **settings) -> Core:
+    def core(self, *, grace: float = PATIENCE, **settings) -> Core:
+        """Its guests are waited for, so that what a turn does is known; those of tests about late ones get a short `grace`."""
         woken = threading.Event()
         core = Core(self.loaded, EngineConfig(**settings), wake=woken.set)
+        core._calls.collect = partial(core._calls.collect, grace)
         core.woken = woken
         return core
 
@@ -339,7 +344,7 @@ def turn(core: Core) -> None:
     core.pool.check()
     core.windows.pool.check()
     if not worked and core._calls.under_way:
-        assert core.woken.wait(120)
+        assert core.woken.wait(PATIENCE)
         core.woken.clear()  # what it announced is there: the next turn takes it
 
 

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from sealhost.host.engine.guest_calls import GUEST_GRACE_SECONDS
 from sealhost.host.engine.request import ErrorEvent, FinishEvent, TokenEvent
 from sealhost.host.errors import InternalError
 from sealhost.sandbox import GuestError
@@ -297,7 +298,7 @@ def at_the_gate(twin, **settings):
     """A core with one request whose guest is at the gate, and one that goes on."""
     gate = Gate(twin)
     house = twin.House(sampler=twin.Sampler(gate))
-    core, slow, quick = house.core(**settings), twin.Client(), twin.Client()
+    core, slow, quick = house.core(grace=GUEST_GRACE_SECONDS, **settings), twin.Client(), twin.Client()
     core.add(twin.request("slow", [1], 5), slow)
     core.add(twin.request("quick", [2], 30), quick)
     while not gate.arrived.is_set():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 from hypothesis import given, settings
@@ -113,8 +112,9 @@ def test_whatever_happens_when_blocks_and_sandboxes_come_back_and_what_stands_is
 
     house.sampler.act = act
     step_tokens, chunk = budget
-    core = house.core(max_sequences=together, step_tokens=step_tokens, chunk_beside_decode=chunk, sampler_threads=1)
-    core._calls.collect = partial(core._calls.collect, grace)  # 0: whoever can be late is late
+    core = house.core(
+        max_sequences=together, step_tokens=step_tokens, chunk_beside_decode=chunk, sampler_threads=1, grace=grace
+    )  # 0: whoever can be late is late
     clients = live(twin, core, lives, lambda turn: setattr(house.model, "fail_next", turn == step_fails))
     assert not core._sequences
     core.close(InternalError("engine", "closing"))  # closes the sandboxes of cancelled requests whose guests were late

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sealhost.host.engine.admission import check
+from sealhost.host.engine.guest_calls import GUEST_GRACE_SECONDS
 from sealhost.host.engine.request import ChoiceGroup, ErrorEvent, FinishEvent
 from sealhost.host.errors import Refused
 from sealhost.sandbox import GuestError, SamplingParams
@@ -169,7 +170,7 @@ def test_a_slow_guest_holds_up_its_own_choices_only(twin):
         return twin.greedy(slot)
 
     house = twin.House(sampler=twin.Sampler(act, max_rows=2))
-    core, slow, quick = house.core(), [twin.Client(), twin.Client()], twin.Client()
+    core, slow, quick = house.core(grace=GUEST_GRACE_SECONDS), [twin.Client(), twin.Client()], twin.Client()
     for request, client in zip(twin.group([1], 5, n=2), slow, strict=True):
         core.add(request, client)
     core.add(twin.request("quick", [2], 30), quick)

@@ -9,7 +9,7 @@ import pytest
 
 from sealhost.host.engine.drawing import Drawn, Opened
 from sealhost.host.engine.guest import Guest
-from sealhost.host.engine.guest_calls import GuestCalls
+from sealhost.host.engine.guest_calls import GUEST_GRACE_SECONDS, GuestCalls
 from sealhost.host.errors import InternalError
 
 PATIENCE = 120
@@ -226,7 +226,7 @@ def test_clients_that_leave_looping_guests_behind_take_no_more_workers(twin):
     good = twin.Sampler()
     house = twin.House(sampler=twin.Sampler(act), blocks=200)
     house.loaded.samplers["good"] = good
-    core, stays = house.core(max_sequences=2, sampler_threads=2), twin.Client()
+    core, stays = house.core(max_sequences=2, sampler_threads=2, grace=GUEST_GRACE_SECONDS), twin.Client()
     core.add(twin.request("stays", [3], 200, sampler="good"), stays)
     for number in range(40):
         core.add(twin.request(str(number), [1], 3), twin.Client())

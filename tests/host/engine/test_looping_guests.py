@@ -71,7 +71,7 @@ RIGHT = [101 + n for n in range(8)]
 
 
 def test_a_well_behaved_guest_is_not_delayed_beyond_one_deadline(twin, tmp_path):
-    with serving(twin, tmp_path / "cache", step_ms=2000, strikes=1000) as (engine, _):
+    with serving(twin, tmp_path / "cache", step_ms=500, strikes=1000) as (engine, _):
         loops = ask(engine, twin, [f"loop-{n}" for n in range(MANY)], "loops")
         until(lambda: engine._core._calls.late == MANY)
         (good,) = ask(engine, twin, ["good"], "good", 4)

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from sealhost.host.engine.guest_calls import GUEST_GRACE_SECONDS
 from sealhost.host.engine.request import ErrorEvent
 from sealhost.sandbox import GuestError
 
@@ -66,7 +67,7 @@ def gated(twin, **more):
 
     house = twin.House(sampler=twin.Sampler(tier="mask", **more))
     house.sampler.preparing = preparing
-    core, slow, quick = house.core(), twin.Client(), twin.Client()
+    core, slow, quick = house.core(grace=GUEST_GRACE_SECONDS), twin.Client(), twin.Client()
     core.add(twin.request("slow", [1], 5), slow)
     core.add(twin.request("quick", [2], 30), quick)
     while not arrived.is_set():

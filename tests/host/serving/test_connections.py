@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import resource
 import socket
 from collections.abc import Callable, Iterator
@@ -47,7 +48,18 @@ def read_until_closed(client: socket.socket) -> bytes:
 
 
 def answer_to(client: socket.socket) -> bytes:
-    return client.recv(65536)
+    """All of it: its head and its body may come apart."""
+    answer = b""
+    while (end := answer.find(b"\r\n\r\n")) < 0 or len(answer) < end + 4 + length_in(answer):
+        answer += (part := client.recv(65536))
+        assert part, f"expected the rest of an answer, got its end: {answer!r}"
+    return answer
+
+
+def length_in(answer: bytes) -> int:
+    found = re.search(rb"content-length: (\d+)\r\n", answer)
+    assert found
+    return int(found[1])
 
 
 @pytest.mark.parametrize("idle", [b"", b"GET /livez HT", ASK, stream()[:-5]], ids=["silent", "head", "kept", "body"])
