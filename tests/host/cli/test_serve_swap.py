@@ -147,10 +147,10 @@ def test_what_is_refused_at_any_stage_leaves_the_old_one_answering(
         file.seek(50_000_000)
         file.write(b"\xff\x00\xff\x00")
     foreign = fleet.pack(9, "--sampler", str(importing_sampler(tmp_path)))
-    for root, code, said in ((tampered, 1, "E_DIGEST model.gguf"), (foreign, 1, "E_PLUGIN plugin foreign")):
+    for root, code, said in ((tampered, 1, "E_DIGEST {}: model.gguf"), (foreign, 1, "E_PLUGIN {}: plugin foreign")):
         capsys.readouterr()
         assert fleet.verb("swap", str(root)) == code
-        assert capsys.readouterr().err.startswith(said)
+        assert capsys.readouterr().err.startswith(said.format(root))
         assert fleet.answer() == before
     marks = json.loads((fleet.state / "state.json").read_bytes().partition(b"\n")[2])
     assert marks["bundles"]["smollm2"]["version"] == 2
