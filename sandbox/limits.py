@@ -42,7 +42,7 @@ class OperatorLimits:
     table_elements: int = 10_000
     init_ms: int = 1_000
     load_ms: int = 10_000
-    step_ms: int = 100
+    step_ms: int = 250
     encode_ms: int = 2_000
     tick_ms: int = 5
     fuel_per_ms: int = 0

@@ -93,7 +93,7 @@ class EngineOptions:
     max_waiting: int = DEFAULT_MAX_WAITING
     lazy: Annotated[bool, Parameter(negative="")] = False
     plugin_memory_mib: _Limit = 256
-    plugin_step_ms: _Limit = 100
+    plugin_step_ms: _Limit = 250
     plugin_encode_ms: _Limit = 2000
     plugin_sessions: _Limit = 256
     plugin_live_mib: _Limit = 0
