@@ -311,14 +311,15 @@ def test_an_engine_is_closed_only_when_its_thread_has_ended_whatever_signal_come
     close = engine._core.close
 
     def slowly(error):
-        os.kill(os.getpid(), signal.SIGALRM)  # while the main thread waits
-        asked.wait(60)
+        while not asked.wait(0.01):
+            os.kill(os.getpid(), signal.SIGALRM)  # again: one that comes just before the main thread waits wakes nobody
         close(error)
         ended.append(True)
 
     def interrupted(*_):
-        asked.set()
-        raise KeyboardInterrupt
+        if not asked.is_set():
+            asked.set()
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(engine._core, "close", slowly)
     before = signal.signal(signal.SIGALRM, interrupted)
