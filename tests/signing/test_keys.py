@@ -63,7 +63,10 @@ def test_an_unencrypted_key_needs_no_passphrase(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("taken", ["acme.key", "acme.pub"])
-def test_keygen_never_overwrites_and_leaves_no_half_pair(tmp_path, taken) -> None:
+@pytest.mark.parametrize("before_it_looks", [True, False])
+def test_keygen_never_overwrites_and_leaves_no_half_pair(tmp_path, monkeypatch, taken, before_it_looks) -> None:
+    if not before_it_looks:  # while a person types a passphrase, for example
+        monkeypatch.setattr("sealhost.signing.keys.check_free", lambda _path: None)
     (tmp_path / taken).write_text("precious")
     with pytest.raises(SealError) as caught:
         write_key_pair(tmp_path, "acme", passphrase=None)
