@@ -96,12 +96,6 @@ def test_whatever_the_model_says_under_a_schema_fits_it(ask):
     check(ask("json", [{"schema": json.dumps(schema)} for schema in schemas]), schemas, 6)
 
 
-MANY = 700
-"""Answers of the thousand that end within their length, so that there is something to check. Four in five do: a string
-without a greatest length may go on. Kernels that round otherwise draw other answers, and the number of those that end
-then varies by 13, the square root of 1000 * 0.8 * 0.2. This is eight times that below the 809 that were found."""
-
-
 @pytest.mark.soak
 def test_a_thousand_answers_under_random_schemas_fit_them(ask, random_schemas):
     schemas = [random_schemas(random.Random(seed)) for seed in range(1000)]
@@ -111,7 +105,7 @@ def test_a_thousand_answers_under_random_schemas_fit_them(ask, random_schemas):
         answers = ask("json", [{"schema": json.dumps(one)} for one in part], tokens=200, first_seed=start)
         check(answers, part, 0)
         ended += sum(answer is not None for answer in answers)
-    assert ended >= MANY
+    assert ended > 800
 
 
 @pytest.fixture(scope="module")
